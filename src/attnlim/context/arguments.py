@@ -1,0 +1,71 @@
+"""Checks of what every measurement on tokens takes: the tokens themselves and the inverse temperatures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from attnlim.core.checks import InputError, real_number
+
+Beta = float | Sequence[float] | Tensor
+
+
+def unit_tokens(x: Tensor) -> Tensor:
+    """The tokens divided by their norms, without a gradient.
+
+    Args:
+        x: (n, d), float32 or float64, finite, no token of zero norm, n ≥ 2, d ≥ 1.
+
+    Returns:
+        (n, d), on the same device; right even where the squares of the entries would overflow or vanish.
+
+    Raises:
+        InputError: anything else.
+
+    >>> unit_tokens(torch.tensor([[3e-30, 4e-30], [0.0, 2.0]])).round(decimals=6).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
+    """
+    if not isinstance(x, Tensor) or x.dtype not in (torch.float32, torch.float64):
+        came = str(x.dtype) if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(
+            f"tokens must be a float32 or float64 tensor, got {came}; convert with torch.as_tensor"
+        )
+    if x.ndim != 2 or x.shape[0] < 2 or x.shape[1] < 1:
+        raise InputError(f"tokens must have shape (n, d) with n >= 2 and d >= 1, got {tuple(x.shape)}")
+    x = x.detach()
+    largest = x.abs().amax(dim=1, keepdim=True)
+    if not bool(torch.isfinite(largest).all()):
+        raise InputError("tokens must be finite, got NaN or inf; look for an overflow where they were made")
+    if bool((largest == 0).any()):
+        index = int((largest[:, 0] == 0).nonzero()[0, 0])
+        raise InputError(f"tokens must have a direction, got zero norm at token {index}; leave it out")
+    # the largest entry first, so that the squares neither overflow nor vanish
+    scaled = x / largest
+    return scaled / scaled.norm(dim=1, keepdim=True)
+
+
+def inverse_temperatures(beta: Beta, dtype: torch.dtype) -> tuple[list[float], bool]:
+    """The values of ``beta`` and whether it was a single number.
+
+    Args:
+        beta: a number or a non-empty 1-D sequence of numbers, dimensionless, each finite in ``dtype`` and ≥ 0.
+
+    Raises:
+        InputError: no value, more than one axis, a value that is negative, NaN or too large.
+
+    >>> inverse_temperatures(2, torch.float64), inverse_temperatures([0.0, 1.5], torch.float64)
+    (([2.0], True), ([0.0, 1.5], False))
+    """
+    given = beta.tolist() if hasattr(beta, "tolist") else beta
+    single = isinstance(given, str) or not isinstance(given, Sequence)
+    values = [given] if single else list(given)
+    if not values:
+        raise InputError("beta must hold at least one number, got an empty sequence; give one, such as 1.0")
+    largest = math.nextafter(torch.finfo(dtype).max, math.inf)
+    checked = [real_number("beta", value, above=0.0, closed=True) for value in values]
+    for value in checked:
+        real_number("beta", value, below=largest, advice=f"the tokens are {dtype}")
+    return checked, single

@@ -1,0 +1,202 @@
+"""One attention layer on a simplex of tokens, exact at every n: full and causal attention."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from attnlim.core.checks import InputError, cosine, real_number, whole_number
+from attnlim.core.numerics import logistic
+
+
+@dataclass(frozen=True)
+class SimplexStep:
+    """The simplex after a layer: cosine, one minus it, squared norm; and the self weight inside the layer."""
+
+    rho: float
+    one_minus_rho: float
+    q: float
+    self_weight: float
+
+
+@dataclass(frozen=True)
+class CausalPair:
+    """Two rows after a causal layer: their cosine, one minus it, squared norms and self weights."""
+
+    rho: float
+    one_minus_rho: float
+    q_i: float
+    q_j: float
+    self_weight_i: float
+    self_weight_j: float
+
+
+def simplex_step(
+    n_tokens: int,
+    rho: float,
+    gamma: float | None = None,
+    beta: float | None = None,
+    q: float = 1.0,
+    alpha: float = 0.0,
+) -> SimplexStep:
+    r"""The simplex that a layer makes of a simplex, at any number of tokens.
+
+    .. math::
+        p = \frac{1}{1 + (n-1) e^{-(1-\rho)\beta}},\quad b = \frac{1-p}{n-1},\quad c = p - b + \alpha\sqrt q,\quad
+        S = 1 + (n-1)\rho
+
+        q' = c^2 + 2cbS + b^2 n S, \qquad 1 - \rho' = c^2 (1-\rho)/q'
+
+    Iterating (ρ, q) → (ρ', q') is the exact law of many layers.
+
+    Source: *derived* for the layer x' = Σ_j A_ij y_j + α x of "Critical attention scaling" under its Assumption 1.
+
+    Assumes: |x_i|² = q, ⟨y_i, y_j⟩ = ρ for all i ≠ j, K = Q = V = I.
+
+    Args:
+        n_tokens: tokens, at least 2; a Python int may exceed the float range.
+        rho: common cosine, dimensionless, in (-1/(n-1), 1).
+        gamma: β/ln n, dimensionless, at least 0; give exactly one of ``gamma`` and ``beta``.
+        beta: inverse temperature, dimensionless, at least 0.
+        q: squared norm, dimensionless, above 0.
+        alpha: residual factor, dimensionless, at least 0.
+
+    Returns:
+        A :class:`SimplexStep`; its ``one_minus_rho`` keeps the digits that ``1 - rho`` has lost.
+
+    Raises:
+        InputError: an argument outside its range, or not exactly one of ``gamma`` and ``beta``.
+
+    Precision: relative error about (β + ln n) eps, the rounding of the exponent in p.
+
+    >>> step = simplex_step(20, 0.3, gamma=1.0)
+    >>> round(step.rho, 12), round(step.q, 12)
+    (0.872806934023, 0.381042688418)
+    >>> simplex_step(10**300, 0.5, gamma=2.0).self_weight    # at the critical γ
+    0.5
+    """
+    n_tokens = whole_number("n_tokens", n_tokens, 2)
+    rho = cosine(rho, n_tokens)
+    beta = inverse_temperature(n_tokens, gamma, beta)
+    residual = _residual(q, alpha)
+    odds = log_odds(n_tokens, rho, beta)
+    p, others = logistic(odds), logistic(-odds)
+    c = _excess(p, rho, beta) + residual
+    # bS and nb are formed as ratios, since b² underflows from n = 1e160
+    b_s = others * (1 / (n_tokens - 1) + rho)
+    n_b = others * (n_tokens / (n_tokens - 1))
+    shared = b_s * (2 * c + n_b)
+    q_next = c * c + shared
+    return SimplexStep((c * c * rho + shared) / q_next, c * c * (1 - rho) / q_next, q_next, p)
+
+
+def causal_simplex_pair(
+    row_i: int,
+    row_j: int,
+    rho: float,
+    beta: float,
+    q: float = 1.0,
+    alpha: float = 0.0,
+) -> CausalPair:
+    r"""Rows i < j of a causal layer on a simplex, exactly.
+
+    With a = α√q, p_i the self weight among i tokens and b_i = (1-p_i)/(i-1):
+
+    .. math::
+        |x_i'|^2 = \rho(1+a)^2 + (1-\rho)\,[(p_i+a)^2 + (1-p_i)\, b_i], \qquad
+        \langle x_i', x_j' \rangle = \rho(1+a)^2 + (1-\rho)\, b_j (1+a)
+
+    A row alone has the law of :func:`simplex_step` with n → i; the rows together are a simplex no more.
+
+    Source: *derived*, writing y_k = √ρ e_0 + √(1-ρ) e_k with orthonormal e; checked against brute force.
+
+    Assumes: a simplex of at least j tokens (as in :func:`simplex_step`) and a causal mask, row i seeing tokens 1..i.
+
+    Args:
+        row_i: the earlier row, counted from 1.
+        row_j: the later row, above ``row_i``.
+        rho: common cosine, dimensionless, in (-1/(j-1), 1).
+        beta: inverse temperature, dimensionless, at least 0; the row's own γ is β/ln i.
+        q: squared norm, dimensionless, above 0.
+        alpha: residual factor, dimensionless, at least 0.
+
+    Returns:
+        A :class:`CausalPair`.
+
+    Raises:
+        InputError: an argument outside its range.
+
+    >>> pair = causal_simplex_pair(1, 2, rho=0.5, beta=0.0)    # y_1 and the mean of y_1 and y_2
+    >>> pair.q_i, pair.q_j, round(pair.rho, 12) == round(0.75 / math.sqrt(0.75), 12)
+    (1.0, 0.75, True)
+    """
+    row_i = whole_number("row_i", row_i, 1)
+    row_j = whole_number("row_j", row_j, row_i + 1, advice="row_j must come after row_i")
+    rho = cosine(rho, row_j)
+    beta = inverse_temperature(row_j, None, beta)
+    a = _residual(q, alpha)
+    odds_j = log_odds(row_j, rho, beta)
+    p_j, others_j = logistic(odds_j), logistic(-odds_j)
+    b_j = others_j * (1 / (row_j - 1))
+    if row_i == 1:
+        p_i, others_i, b_i, excess_i = 1.0, 0.0, 0.0, 1.0
+    else:
+        odds_i = log_odds(row_i, rho, beta)
+        p_i, others_i = logistic(odds_i), logistic(-odds_i)
+        b_i = others_i * (1 / (row_i - 1))
+        excess_i = _excess(p_i, rho, beta)
+
+    # u, w: squared norms and product of the parts along e_1..e_j; before, between: b_j² times a count of tokens
+    common, apart = rho * (1 + a) ** 2, 1 - rho
+    u_i, u_j, w = (p_i + a) ** 2 + others_i * b_i, (p_j + a) ** 2 + others_j * b_j, b_j * (1 + a)
+    q_i, q_j = common + apart * u_i, common + apart * u_j
+    before = others_j * ((row_i - 1) / (row_j - 1))
+    between = others_j * b_j * ((row_j - 1 - row_i) / (row_j - 1))
+    rho_next = (common + apart * w) / math.sqrt(q_i * q_j)
+
+    # 1-ρ' from the Gram determinant, a sum of positive terms for ρ ≥ 0, where ρ' rounds to 1
+    beyond = between + (p_j + a) ** 2
+    difference = (others_i - before) * (b_i - b_j) + (p_i + a - b_j) ** 2 + beyond
+    determinant = u_i * beyond + before * b_j * (excess_i + a) ** 2
+    sine_squared = apart * (common * difference + apart * determinant) / (q_i * q_j)
+    one_minus = sine_squared / (1 + rho_next) if rho_next > 0 else 1 - rho_next
+    return CausalPair(rho_next, one_minus, q_i, q_j, p_i, p_j)
+
+
+def inverse_temperature(n_tokens: int, gamma: float | None, beta: float | None) -> float:
+    """β from exactly one of γ = β/ln n and β.
+
+    Raises:
+        InputError: none or both given, negative, NaN, infinite.
+
+    >>> inverse_temperature(100, gamma=2.0, beta=None) == 2 * math.log(100)
+    True
+    """
+    if gamma is not None and beta is not None:
+        raise InputError(f"give exactly one of gamma and beta, got both: gamma={gamma!r}, beta={beta!r}")
+    if beta is not None:
+        return real_number("beta", beta, above=0.0, closed=True)
+    if gamma is None:
+        raise InputError("give exactly one of gamma and beta, got neither; beta = gamma ln n")
+    product = real_number("gamma", gamma, above=0.0, closed=True) * math.log(n_tokens)
+    return real_number("beta = gamma ln n", product, advice="use a smaller gamma")
+
+
+def log_odds(n_tokens: int, rho: float, beta: float) -> float:
+    r"""ln(p/(1-p)) = (1-ρ)β - ln(n-1) of the self weight p, from arguments that are already checked.
+
+    >>> log_odds(2, 0.5, 3.0)
+    1.5
+    """
+    return (1 - rho) * beta - math.log(n_tokens - 1)
+
+
+def _residual(q: float, alpha: float) -> float:
+    """α√q, the residual's length along y_i."""
+    q = real_number("q", q, above=0.0, advice="q is the squared norm of a token")
+    return real_number("alpha", alpha, above=0.0, closed=True) * math.sqrt(q)
+
+
+def _excess(p: float, rho: float, beta: float) -> float:
+    """p - b, which is p (1 - e^{-(1-ρ)β}): without the cancellation at small β."""
+    return -p * math.expm1(-(1 - rho) * beta)

@@ -1,0 +1,71 @@
+"""The resumable cell runner: a run is a list of cells, each a pure function of its own arguments.
+
+A finished cell is one file that appears in a single step, so that a process may be killed at any moment and
+the same command goes on from the last finished cell, to the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One independent piece of work.
+
+    Attributes:
+        key: its name, unique in the run and fit for a file name.
+        arguments: what the work function needs to know.
+        cost: relative expected time, for the time left.
+    """
+
+    key: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    cost: float = 1.0
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    work: Callable[..., Arrays],
+    folder: Path | None = None,
+    done: Callable[[Cell, bool], None] = lambda cell, was_stored: None,
+) -> Iterator[tuple[Cell, Arrays]]:
+    """Yield each cell with its arrays, in order, computing only what ``folder`` does not hold yet.
+
+    Args:
+        cells: the work, in the order in which it is yielded.
+        work: called with a cell's arguments; returns named arrays.
+        folder: where finished cells are kept; None keeps nothing.
+        done: told of each finished cell, and whether it was already stored.
+    """
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    for cell in cells:
+        path = None if folder is None else folder / f"{cell.key}.npz"
+        was_stored = path is not None and path.exists()
+        if path is not None and was_stored:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = dict(stored)
+        else:
+            arrays = work(**cell.arguments)
+            if path is not None:
+                _store(path, arrays)
+        done(cell, was_stored)
+        yield cell, arrays
+
+
+def _store(path: Path, arrays: Arrays) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    with open(unfinished, "wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub types the keywords as allow_pickle
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)

@@ -1,0 +1,158 @@
+"""The notation: one meaning for a symbol within a package, one place that labels axes, columns and docs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnlim.core.checks import InputError
+
+PAPER = "Critical attention scaling"
+GAPS = "after arXiv 2605.12697"
+DERIVED = "derived"
+OURS = "ours"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A quantity: ``symbol`` in text, ``name`` in Python and in columns, ``latex`` in figures."""
+
+    package: str
+    symbol: str
+    name: str
+    meaning: str
+    unit: str
+    latex: str
+    source: str
+
+
+_TABLE = (
+    Symbol("core", "n", "n_tokens", "number of tokens, the context length", "tokens", "n", PAPER),
+    Symbol("core", "m", "n_units", "number of independent units behind an interval", "units", "m", OURS),
+    Symbol("core", "s", "standard_error", "standard error of an estimate", "that of the estimate", "s", OURS),
+    Symbol("context", "n", "n_tokens", "number of tokens, the context length", "tokens", "n", PAPER),
+    Symbol("context", "d", "width", "dimension of a token", "dimensionless", "d", PAPER),
+    Symbol("context", "q", "q", "squared norm of a token", "dimensionless", "q", PAPER),
+    Symbol("context", "α", "alpha", "factor of the residual branch", "dimensionless", r"\alpha", PAPER),
+    Symbol("context", "ρ", "rho", "common cosine of the tokens", "dimensionless", r"\rho", PAPER),
+    Symbol("context", "ρ̂", "rho_hat", "mean cosine of drawn tokens", "dimensionless", r"\hat\rho", DERIVED),
+    Symbol("context", "β", "beta", "inverse temperature, multiplies cosines", "dimensionless", r"\beta", PAPER),
+    Symbol("context", "γ", "gamma", "inverse temperature over ln n", "dimensionless", r"\gamma", PAPER),
+    Symbol("context", "γ_c", "gamma_c", "critical γ, 1/(1-ρ)", "dimensionless", r"\gamma_c", PAPER),
+    Symbol("context", "β_c", "beta_c", "critical inverse temperature", "dimensionless", r"\beta_c", GAPS),
+    Symbol("context", "p", "self_weight", "weight of a token on itself", "dimensionless", "p", DERIVED),
+    Symbol("context", "t", "window_coordinate", "log-odds of p, (γ(1-ρ)-1) ln n", "nats", "t", DERIVED),
+    Symbol(
+        "context",
+        "Δγ",
+        "window_width",
+        "width of the transition in γ",
+        "dimensionless",
+        r"\Delta\gamma",
+        DERIVED,
+    ),
+    Symbol("context", "ln Z", "log_partition", "logarithm of the softmax denominator", "nats", r"\ln Z", PAPER),
+    Symbol("context", "H", "entropy", "entropy of an attention row", "nats", "H", OURS),
+    Symbol("context", "e^H", "perplexity", "tokens attended to, by entropy", "tokens", "e^H", OURS),
+    Symbol("context", "1/ΣA²", "participation", "tokens attended to, by Σ A²", "tokens", r"1/\sum A^2", OURS),
+    Symbol("context", "κ", "kappa", "focus exponent, d ln(e^H)/d ln n", "dimensionless", r"\kappa", OURS),
+    Symbol(
+        "context",
+        "b_c",
+        "critical_multiplier",
+        "multiplier that makes a row critical",
+        "dimensionless",
+        "b_c",
+        GAPS,
+    ),
+    Symbol("context", "k_min", "k_min", "smallest rank in the gap count", "ranks", r"k_{\min}", DERIVED),
+    Symbol("context", "σ", "sigma", "standard deviation of independent scores", "dimensionless", r"\sigma", GAPS),
+    Symbol("audit", "n", "context", "length of the text window", "tokens", "n", OURS),
+    Symbol(
+        "audit",
+        "ρ̂",
+        "rho_hat",
+        "mean cosine of the hidden states of a layer",
+        "dimensionless",
+        r"\hat\rho",
+        OURS,
+    ),
+    Symbol("audit", "γ_c", "gamma_c", "critical γ at the measured cosine", "dimensionless", r"\gamma_c", PAPER),
+    Symbol("audit", "H", "entropy", "mean entropy of a head's rows", "nats", "H", OURS),
+    Symbol("audit", "e^H", "perplexity", "tokens attended to, by entropy", "tokens", "e^H", OURS),
+    Symbol("audit", "1/ΣA²", "participation", "tokens attended to, by Σ A²", "tokens", r"1/\sum A^2", OURS),
+    Symbol("audit", "κ", "kappa", "focus exponent of a head over contexts", "dimensionless", r"\kappa", OURS),
+    Symbol(
+        "audit",
+        "b_c",
+        "critical_multiplier",
+        "multiplier that makes a row critical",
+        "dimensionless",
+        "b_c",
+        GAPS,
+    ),
+    Symbol("audit", "A_i1", "sink_mass", "weight on the first token", "dimensionless", "A_{i1}", OURS),
+    Symbol("audit", "max A", "largest_weight", "largest weight of a row", "dimensionless", r"\max_j A_{ij}", OURS),
+    Symbol(
+        "audit",
+        "max z",
+        "largest_logit",
+        "largest logit of a row, after the scale",
+        "nats",
+        r"\max_j z_{ij}",
+        OURS,
+    ),
+    Symbol("audit", "i-j", "distance", "mean distance to the tokens attended to", "tokens", "i-j", OURS),
+)
+
+_BY_NAME = {(entry.package, entry.name): entry for entry in _TABLE}
+
+
+def table(package: str | None = None) -> tuple[Symbol, ...]:
+    """Every :class:`Symbol`, or those of one package.
+
+    Raises:
+        InputError: a package that has no symbols.
+
+    >>> [entry.symbol for entry in table("core")]
+    ['n', 'm', 's']
+    """
+    found = tuple(entry for entry in _TABLE if package in (None, entry.package))
+    if not found:
+        raise InputError(f"package must be one of {', '.join(_packages())}, got {package!r}")
+    return found
+
+
+def lookup(package: str, name: str) -> Symbol:
+    """The :class:`Symbol` with that Python name in that package.
+
+    Raises:
+        InputError: no such entry; the message lists the names that there are.
+
+    >>> lookup("context", "gamma_c").symbol
+    'γ_c'
+    """
+    if (package, name) not in _BY_NAME:
+        names = ", ".join(entry.name for entry in table(package))
+        raise InputError(f"the quantity of {package!r} must be one of {names}, got {name!r}")
+    return _BY_NAME[package, name]
+
+
+def markdown_table(package: str | None = None) -> str:
+    """The notation as a Markdown table, a row for each symbol.
+
+    Raises:
+        InputError: a package that has no symbols.
+
+    >>> print(markdown_table("core").splitlines()[2])
+    | n | `n_tokens` | number of tokens, the context length | tokens | core | Critical attention scaling |
+    """
+    head = ["| symbol | in code | meaning | unit | package | source |", "|---|---|---|---|---|---|"]
+    rows = [
+        f"| {entry.symbol} | `{entry.name}` | {entry.meaning} | {entry.unit} | {entry.package} | {entry.source} |"
+        for entry in table(package)
+    ]
+    return "\n".join(head + rows)
+
+
+def _packages() -> list[str]:
+    return sorted({entry.package for entry in _TABLE})

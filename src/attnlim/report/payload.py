@@ -1,0 +1,93 @@
+"""The numbers that the page draws, as plain lists for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray
+
+from attnlim.report.reading import PHASES, entropy_curve, missing_reason, rounded
+
+# with the first token -> without it; both are stored under the first name
+_HEADS = (
+    *("entropy", "entropy_se", "perplexity", "perplexity_se", "participation", "largest_weight", "distance"),
+    *("critical_multiplier", "kappa", "kappa_low", "kappa_high", "phase", "largest_logit"),
+)
+_SINK = ("sink_mass", "sink_mass_se")
+
+
+def page_data(dataset: xarray.Dataset) -> dict[str, Any]:
+    """Everything that the page draws from ``dataset``, ready for JSON.
+
+    Args:
+        dataset: an audit dataset that passed :func:`attnlim.report.reading.checked`.
+
+    Returns:
+        Nested dicts and lists of strings, numbers and None. Numbers keep five significant digits, NaN is None.
+        ``heads.with`` and ``heads.without`` (the first token) hold (context, layer, head) lists by the same names.
+    """
+    attrs = dataset.attrs
+    return {
+        "contexts": [int(n) for n in dataset["context"]],
+        "layers": [int(layer) for layer in dataset["layer"]],
+        "heads_axis": [int(head) for head in dataset["head"]],
+        "depths": [int(depth) for depth in dataset["depth"]],
+        "phases": list(PHASES),
+        "margins": {"diluted": float(attrs["diluted_above"]), "frozen": float(attrs["frozen_below"])},
+        "kappa_source": str(attrs["kappa_source"]),
+        "heads": {"with": _heads(dataset, ""), "without": _heads(dataset, "_no_sink")},
+        "sink": {name: _nested(dataset, name, ("context", "layer", "head")) for name in _SINK},
+        "kappa_contexts": {
+            part or "value": _nested(dataset, f"kappa_contexts{'_' if part else ''}{part}", ("layer", "head"))
+            for part in ("", "low", "high")
+        },
+        "curves": {"with": _curve(dataset, False), "without": _curve(dataset, True)},
+        "rho": {
+            **{name: _nested(dataset, name, ("context", "layer")) for name in _with_se("rho_input", "gamma_c")},
+            **{name: _nested(dataset, name, ("context", "depth")) for name in _with_se("rho_residual")},
+        },
+        "missing": {
+            "with": missing_reason(dataset, "kappa"),
+            "without": missing_reason(dataset, "kappa_no_sink"),
+            "rho": missing_reason(dataset, "rho_input") or missing_reason(dataset, "rho_residual"),
+        },
+    }
+
+
+def _heads(dataset: xarray.Dataset, suffix: str) -> dict[str, Any]:
+    return {name: _nested(dataset, _renamed(name, suffix), ("context", "layer", "head")) for name in _HEADS}
+
+
+def _renamed(name: str, suffix: str) -> str:
+    """``entropy_se`` -> ``entropy_no_sink_se``: the schema puts what was measured before how sure it is."""
+    for tail in ("_se", "_low", "_high"):
+        if name.endswith(tail):
+            return name.removesuffix(tail) + suffix + tail
+    return name + suffix
+
+
+def _with_se(*names: str) -> list[str]:
+    return [name + tail for name in names for tail in ("", "_se")]
+
+
+def _curve(dataset: xarray.Dataset, no_sink: bool) -> dict[str, Any]:
+    curve = entropy_curve(dataset, no_sink)
+    return {
+        "log_visible": _listed(curve.log_visible),
+        "entropy": _listed(curve.entropy),
+        "rows": curve.rows.tolist(),
+    }
+
+
+def _nested(dataset: xarray.Dataset, name: str, dims: tuple[str, ...]) -> Any:
+    """The variable as nested lists, or None where an audit did not store it."""
+    return _listed(dataset[name].transpose(*dims).to_numpy()) if name in dataset else None
+
+
+def _listed(values: np.ndarray[Any, Any]) -> Any:
+    if values.ndim > 1:
+        return [_listed(part) for part in values]
+    if np.issubdtype(values.dtype, np.integer):
+        return [int(value) for value in values]
+    return [rounded(float(value)) for value in values]
