@@ -137,9 +137,7 @@ def audit_dataset(
         },
     )
     for suffix in ("", "_no_sink"):
-        dataset["phase" + suffix].attrs.update(
-            flag_values="[0,1,2,3]", flag_meanings="diluted sparse frozen undecided"
-        )
+        dataset["phase" + suffix].attrs.update(flag_values="[0,1,2,3]", flag_meanings="diluted sparse frozen undecided")
         dataset["kappa" + suffix].attrs["missing"] = "a fit over contexts needs at least two of them"
     if n_layers > 2 and n_heads > 1:
         _leave_out(dataset, layer=2, head=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,9 +31,7 @@ def unit_tokens(x: Tensor) -> Tensor:
     """
     if not isinstance(x, Tensor) or x.dtype not in (torch.float32, torch.float64):
         came = str(x.dtype) if isinstance(x, Tensor) else type(x).__name__
-        raise InputError(
-            f"tokens must be a float32 or float64 tensor, got {came}; convert with torch.as_tensor"
-        )
+        raise InputError(f"tokens must be a float32 or float64 tensor, got {came}; convert with torch.as_tensor")
     if x.ndim != 2 or x.shape[0] < 2 or x.shape[1] < 1:
         raise InputError(f"tokens must have shape (n, d) with n >= 2 and d >= 1, got {tuple(x.shape)}")
     x = x.detach()
@@ -44,14 +43,15 @@ def unit_tokens(x: Tensor) -> Tensor:
         raise InputError(f"tokens must have a direction, got zero norm at token {index}; leave it out")
     # the largest entry first, so that the squares neither overflow nor vanish
     scaled = x / largest
-    return scaled / scaled.norm(dim=1, keepdim=True)
+    unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    return unit
 
 
 def inverse_temperatures(beta: Beta, dtype: torch.dtype) -> tuple[list[float], bool]:
     """The values of ``beta`` and whether it was a single number.
 
     Args:
-        beta: a number or a non-empty 1-D sequence of numbers, dimensionless, each finite in ``dtype`` and ≥ 0.
+        beta: a number or a non-empty 1-D sequence, dimensionless, each value finite in ``dtype`` and ≥ 0.
 
     Raises:
         InputError: no value, more than one axis, a value that is negative, NaN or too large.
@@ -59,9 +59,9 @@ def inverse_temperatures(beta: Beta, dtype: torch.dtype) -> tuple[list[float], b
     >>> inverse_temperatures(2, torch.float64), inverse_temperatures([0.0, 1.5], torch.float64)
     (([2.0], True), ([0.0, 1.5], False))
     """
-    given = beta.tolist() if hasattr(beta, "tolist") else beta
+    given: Any = beta.tolist() if hasattr(beta, "tolist") else beta
     single = isinstance(given, str) or not isinstance(given, Sequence)
-    values = [given] if single else list(given)
+    values: list[Any] = [given] if single else list(given)
     if not values:
         raise InputError("beta must hold at least one number, got an empty sequence; give one, such as 1.0")
     largest = math.nextafter(torch.finfo(dtype).max, math.inf)

@@ -11,7 +11,8 @@ from attnlim.core.checks import InputError, whole_number
 def critical_multiplier(scores: Tensor, k_min: int = 10) -> Tensor:
     r"""The multiplier on a row's own scores at which the row would be critical.
 
-    .. math:: b_c = \max_{k \ge k_{\min}} \frac{\ln k}{z_{(1)} - z_{(k)}}, \qquad z_{(1)} \ge z_{(2)} \ge \dots
+    .. math::
+        b_c = \max_{k \ge k_{\min}} \frac{\ln k}{z_{(1)} - z_{(k)}}, \qquad z_{(1)} \ge z_{(2)} \ge \dots
 
     A row with ``b_c > 1`` is called subcritical, with ``b_c < 1`` supercritical. On a simplex it is exactly
     ln n/(1-ρ); on random scores it is biased at finite n (see the documentation's table).
@@ -19,16 +20,16 @@ def critical_multiplier(scores: Tensor, k_min: int = 10) -> Tensor:
     Source: after arXiv 2605.12697; constants *derived* for this project.
 
     Args:
-        scores: (..., n_keys), the logits q·k times the softmax scale, dimensionless; ``-inf`` marks a hidden key.
+        scores: (..., n_keys), logits q·k times the softmax scale, dimensionless; ``-inf`` marks a hidden key.
         k_min: the smallest rank that counts, at least 2.
 
     Returns:
-        (...), dimensionless, positive; ``inf`` where the ``k_min`` largest scores are equal, NaN where fewer than
-        ``k_min`` keys are visible.
+        (...), dimensionless, positive; ``inf`` where the ``k_min`` largest scores are equal, NaN where fewer
+        than ``k_min`` keys are visible.
 
     Raises:
-        InputError: ``k_min`` below 2, scores that are not floating point or have no axis, or a row that holds NaN
-            or ``+inf``.
+        InputError: ``k_min`` below 2, scores that are not floating point or have no axis, or a row that holds
+            NaN or ``+inf``.
 
     Cost: one sort of the scores. Precision: that of the scores' dtype. Twin: ``attnlim.context.naive``.
 
@@ -38,16 +39,10 @@ def critical_multiplier(scores: Tensor, k_min: int = 10) -> Tensor:
     """
     k_min = whole_number("k_min", k_min, 2)
     if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim == 0:
-        came = (
-            f"{scores.dtype} of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(scores)
-        )
-        raise InputError(
-            f"scores must be a floating-point tensor (..., n_keys), got {came}; use torch.as_tensor"
-        )
+        came = f"{scores.dtype} of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(scores)
+        raise InputError(f"scores must be a floating-point tensor (..., n_keys), got {came}; use torch.as_tensor")
     if bool(torch.isnan(scores).any()) or bool(torch.isposinf(scores).any()):
-        raise InputError(
-            "scores must be finite or -inf (hidden), got NaN or +inf; mask hidden keys with -inf"
-        )
+        raise InputError("scores must be finite or -inf (hidden), got NaN or +inf; mask hidden keys with -inf")
     if scores.shape[-1] < k_min:
         return scores.new_full(scores.shape[:-1], torch.nan)
     ordered = scores.sort(dim=-1, descending=True).values

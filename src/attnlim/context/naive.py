@@ -75,7 +75,7 @@ def critical_multiplier(scores: Floats, k_min: int = 10) -> float:
         k_min: the smallest rank that counts, at least 2.
 
     Returns:
-        Dimensionless; ``inf`` where the ``k_min`` largest are equal, NaN with fewer than ``k_min`` visible keys.
+        Dimensionless; ``inf`` where the ``k_min`` largest are equal, NaN with fewer visible keys than that.
 
     >>> round(critical_multiplier(np.array([1.0] + 99 * [0.5])), 6)
     9.21034

@@ -24,7 +24,7 @@ def focus_exponent(log_n: ArrayLike, entropy: ArrayLike, axis: int = -1) -> NDAr
 
     .. math:: \kappa = \frac{d \ln e^H}{d \ln n}, \text{ the least-squares slope of } H \text{ on } \ln n
 
-    Source: this library's own definition; uniform attention has κ = 1, attention to a fixed number of tokens 0.
+    Source: this library's own definition; uniform attention has κ = 1, a fixed number of tokens κ = 0.
 
     Assumes: a power law over the range of n; at finite n on a simplex κ may leave [0, 1].
 
@@ -34,8 +34,8 @@ def focus_exponent(log_n: ArrayLike, entropy: ArrayLike, axis: int = -1) -> NDAr
         axis: the axis of the contexts.
 
     Returns:
-        The shape of ``entropy`` without that axis, dimensionless; NaN where fewer than two finite points are left,
-        or where they span less than 0.9 ln 2 in ln n.
+        The shape of ``entropy`` without that axis, dimensionless; NaN where fewer than two finite points are
+        left, or where they span less than 0.9 ln 2 in ln n.
 
     Raises:
         InputError: no such axis, or a ``log_n`` of another length.
@@ -59,9 +59,7 @@ def focus_exponent(log_n: ArrayLike, entropy: ArrayLike, axis: int = -1) -> NDAr
     places = np.broadcast_to(places, heights.shape)
     there = np.isfinite(heights) & np.isfinite(places)
     count = there.sum(axis=-1)
-    span = np.max(places, axis=-1, where=there, initial=-np.inf) - np.min(
-        places, axis=-1, where=there, initial=np.inf
-    )
+    span = np.max(places, axis=-1, where=there, initial=-np.inf) - np.min(places, axis=-1, where=there, initial=np.inf)
     known = (count >= 2) & (span >= _LEAST_RANGE)
 
     divisor = np.where(known, count, 1)
@@ -81,8 +79,8 @@ def classify(
 ) -> NDArray[np.int8]:
     """The phase from the interval of κ; the margins are this library's own.
 
-    Diluted: the whole interval above ``diluted_above``. Frozen: the whole interval below ``frozen_below``. Sparse:
-    the whole interval between the two, ends included. Otherwise undecided, also where the interval is NaN.
+    Diluted: the whole interval above ``diluted_above``. Frozen: the whole interval below ``frozen_below``.
+    Sparse: the whole interval between the two, ends included. Otherwise undecided, also where the interval is NaN.
 
     Source: this library's own definition. The margins are not the thresholds γ_1, γ_2 of "Critical attention
     scaling", Theorem C.2.
@@ -97,22 +95,16 @@ def classify(
     Raises:
         InputError: margins in the wrong order, shapes that do not fit, a lower bound above the upper one.
 
-    >>> codes = classify([0.95, 0.5, 0.1, 0.5, np.nan], [0.9, 0.3, 0.0, 0.1, np.nan], [1.0, 0.7, 0.15, 0.9, np.nan])
-    >>> [PHASES[code] if code >= 0 else "unknown" for code in codes]
-    ['diluted', 'sparse', 'frozen', 'undecided', 'unknown']
+    >>> codes = classify([0.95, 0.5, 0.1, 0.5], low=[0.9, 0.3, 0.0, 0.1], high=[1.0, 0.7, 0.15, 0.9])
+    >>> [PHASES[code] for code in codes]
+    ['diluted', 'sparse', 'frozen', 'undecided']
     """
     diluted_above = real_number("diluted_above", diluted_above)
-    frozen_below = real_number(
-        "frozen_below", frozen_below, below=diluted_above, advice="it is the lower margin"
-    )
+    frozen_below = real_number("frozen_below", frozen_below, below=diluted_above, advice="it is the lower margin")
     try:
-        value, bottom, top = np.broadcast_arrays(
-            *(np.asarray(array, dtype=np.float64) for array in (kappa, low, high))
-        )
+        value, bottom, top = np.broadcast_arrays(*(np.asarray(array, dtype=np.float64) for array in (kappa, low, high)))
     except ValueError as reason:
-        raise InputError(
-            f"kappa, low and high must have one shape, got shapes that differ: {reason}"
-        ) from reason
+        raise InputError(f"kappa, low and high must have one shape, got shapes that differ: {reason}") from reason
     if (bottom > top).any():
         raise InputError("low must not exceed high, got an interval upside down; swap the two arguments")
     codes = np.full(value.shape, UNDECIDED, dtype=np.int8)

@@ -42,14 +42,14 @@ def simplex_step(
     r"""The simplex that a layer makes of a simplex, at any number of tokens.
 
     .. math::
-        p = \frac{1}{1 + (n-1) e^{-(1-\rho)\beta}},\quad b = \frac{1-p}{n-1},\quad c = p - b + \alpha\sqrt q,\quad
-        S = 1 + (n-1)\rho
+        p = \frac{1}{1 + (n-1) e^{-(1-\rho)\beta}},\quad b = \frac{1-p}{n-1},\quad
+        c = p - b + \alpha\sqrt q,\quad S = 1 + (n-1)\rho
 
         q' = c^2 + 2cbS + b^2 n S, \qquad 1 - \rho' = c^2 (1-\rho)/q'
 
     Iterating (ρ, q) → (ρ', q') is the exact law of many layers.
 
-    Source: *derived* for the layer x' = Σ_j A_ij y_j + α x of "Critical attention scaling" under its Assumption 1.
+    Source: *derived* for the layer x' = Σ_j A_ij y_j + α x of "Critical attention scaling", Assumption 1.
 
     Assumes: |x_i|² = q, ⟨y_i, y_j⟩ = ρ for all i ≠ j, K = Q = V = I.
 
@@ -110,7 +110,7 @@ def causal_simplex_pair(
 
     Source: *derived*, writing y_k = √ρ e_0 + √(1-ρ) e_k with orthonormal e; checked against brute force.
 
-    Assumes: a simplex of at least j tokens (as in :func:`simplex_step`) and a causal mask, row i seeing tokens 1..i.
+    Assumes: a simplex of at least j tokens, as in :func:`simplex_step`; row i sees tokens 1..i.
 
     Args:
         row_i: the earlier row, counted from 1.
@@ -146,7 +146,8 @@ def causal_simplex_pair(
         b_i = others_i * (1 / (row_i - 1))
         excess_i = _excess(p_i, rho, beta)
 
-    # u, w: squared norms and product of the parts along e_1..e_j; before, between: b_j² times a count of tokens
+    # u, w: squared norms and product of the parts along e_1..e_j; before: b_j times the number of tokens up to
+    # i, between: b_j² times the number of tokens strictly between i and j
     common, apart = rho * (1 + a) ** 2, 1 - rho
     u_i, u_j, w = (p_i + a) ** 2 + others_i * b_i, (p_j + a) ** 2 + others_j * b_j, b_j * (1 + a)
     q_i, q_j = common + apart * u_i, common + apart * u_j

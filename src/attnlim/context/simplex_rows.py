@@ -20,9 +20,7 @@ class SimplexFocus:
     participation: float
 
 
-def simplex_focus(
-    n_tokens: int, rho: float, gamma: float | None = None, beta: float | None = None
-) -> SimplexFocus:
+def simplex_focus(n_tokens: int, rho: float, gamma: float | None = None, beta: float | None = None) -> SimplexFocus:
     r"""How many tokens a row of a simplex attends to.
 
     .. math::

@@ -1,7 +1,7 @@
 """Confidence intervals from few units: text windows, token draws, probes.
 
-A *unit* is what was drawn independently. The jackknife with Student's t is the default, because there are often
-only 4 to 16 units, where the percentile bootstrap covers too rarely (4 normal units: about 80 % instead of 95 %).
+A *unit* is what was drawn independently. The jackknife with Student's t is the default, because there are
+often only 4 to 16 units, where the percentile bootstrap covers too rarely (4 normal units: about 80 % for 95 %).
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class IntervalArray:
 def jackknife(statistic: Statistic, units: ArrayLike, level: float = 0.95) -> Interval:
     r"""The delete-one jackknife interval of a smooth statistic.
 
-    .. math:: s^2 = \frac{m-1}{m} \sum_i (\theta_{(i)} - \bar\theta_{(\cdot)})^2, \qquad \hat\theta \pm t_{m-1} s
+    .. math::
+        s^2 = \frac{m-1}{m} \sum_i (\theta_{(i)} - \bar\theta_{(\cdot)})^2, \qquad \hat\theta \pm t_{m-1} s
 
     Source: Tukey's jackknife (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 11).
 
@@ -66,7 +67,7 @@ def jackknife(statistic: Statistic, units: ArrayLike, level: float = 0.95) -> In
         level: coverage, dimensionless, in (0, 1).
 
     Returns:
-        An :class:`Interval`; bounds and standard error are NaN for one unit, or where the statistic is not finite.
+        An :class:`Interval`; bounds and standard error are NaN for one unit or a statistic that is not finite.
 
     Raises:
         InputError: no units, units that are not finite, a level outside (0, 1).
@@ -106,8 +107,8 @@ def jackknife_mean(values: ArrayLike, axis: int = 0, level: float = 0.95) -> Int
         level: coverage, dimensionless, in (0, 1).
 
     Returns:
-        An :class:`IntervalArray` without that axis: NaN throughout for no units, NaN bounds for one; an infinite
-        unit makes the estimate infinite (NaN if both signs occur) and the bounds NaN.
+        An :class:`IntervalArray` without that axis: NaN throughout for no units, NaN bounds for one; an
+        infinite unit makes the estimate infinite (NaN if both signs occur) and the bounds NaN.
 
     Raises:
         InputError: no such axis, or a level outside (0, 1).
@@ -150,8 +151,8 @@ def bootstrap(
         level: coverage, dimensionless, in (0, 1).
 
     Returns:
-        An :class:`Interval` that records the seed; bounds and standard error are NaN for one unit, or where the
-        statistic of a resample is not finite.
+        An :class:`Interval` that records the seed; bounds and standard error are NaN for one unit, or where
+        the statistic of a resample is not finite.
 
     Raises:
         InputError: no units, units that are not finite, a bad seed, number of resamples or level.

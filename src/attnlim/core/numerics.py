@@ -65,7 +65,7 @@ def log_add_exp(a: float, b: float) -> float:
 def exp_or_inf(t: float) -> float:
     """The exponential of ``t``, ``inf`` where it is beyond float64.
 
-    ``math.exp`` raises there; a perplexity of 10^400 tokens is better told as ``inf``, next to a finite entropy.
+    ``math.exp`` raises there; a perplexity of 10^400 tokens is better told as ``inf`` beside a finite entropy.
 
     >>> exp_or_inf(0.0), exp_or_inf(1e3)
     (1.0, inf)

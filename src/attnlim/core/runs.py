@@ -92,7 +92,7 @@ class RunFolder:
             "git_commit": _git_commit(),
             "seeds": dict(seeds),
             "environment": environment(),
-            "started": now(),
+            "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "finished": None,
             "seconds": None,
             "status": "unfinished",
@@ -180,11 +180,6 @@ def write_text(path: Path, text: str) -> None:
     unfinished = path.with_name(path.name + ".unfinished")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)
-
-
-def now() -> str:
-    """The time in UTC, to the second."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def environment() -> dict[str, Any]:

@@ -147,10 +147,7 @@ def markdown_table(package: str | None = None) -> str:
     | n | `n_tokens` | number of tokens, the context length | tokens | core | Critical attention scaling |
     """
     head = ["| symbol | in code | meaning | unit | package | source |", "|---|---|---|---|---|---|"]
-    rows = [
-        f"| {entry.symbol} | `{entry.name}` | {entry.meaning} | {entry.unit} | {entry.package} | {entry.source} |"
-        for entry in table(package)
-    ]
+    rows = [f"| {s.symbol} | `{s.name}` | {s.meaning} | {s.unit} | {s.package} | {s.source} |" for s in table(package)]
     return "\n".join(head + rows)
 
 

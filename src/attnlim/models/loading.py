@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 import re
@@ -73,7 +75,7 @@ def load(
     if device_map is not None:
         extra("accelerate", "models")
         settings["device_map"] = device_map
-    with _one_line(spec), _quiet():
+    with _one_line(spec), quiet():
         if isinstance(path, Path) and path.suffix == ".gguf":
             model, tokenizer = load_gguf(path, **settings)
             model = model.base_model
@@ -100,7 +102,7 @@ def load_gguf(path: Path, **settings: Any) -> tuple[Any, Any]:
     # dequantize=True turns the blocks into plain tensors: the model can then be saved and probed like any other
     quantization = GgufConfig(dequantize=True)
     settings.setdefault("dtype", torch.float32)
-    with _quiet():
+    with quiet():
         model = AutoModelForCausalLM.from_pretrained(
             path.parent, gguf_file=path.name, quantization_config=quantization, **settings
         )
@@ -207,15 +209,16 @@ def _one_line(spec: str) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the loaders' progress bars and notices off a terminal where our own are shown."""
+def quiet() -> Iterator[None]:
+    """Keep the loading libraries' progress bars and notices off a terminal where our own are shown."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        # the bar of the GGUF reader obeys no switch of transformers, it writes to whatever stderr is
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

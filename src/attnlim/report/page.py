@@ -18,7 +18,7 @@ from attnlim.report.payload import page_data
 from attnlim.report.reading import checked, facts
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_SCRIPTS = ("format.js", "maps.js", "lines.js", "table.js", "report.js")
+_SCRIPTS = ("state.js", "format.js", "maps.js", "lines.js", "table.js", "report.js")
 # these have their own place on the page
 _SHOWN_ELSEWHERE = ("verdict", "skipped", "kind")
 

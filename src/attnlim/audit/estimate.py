@@ -1,0 +1,58 @@
+"""What an audit will take: measured on short contexts, extended by the two ways in which a forward grows."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+
+from attnlim.audit.measure import Plan
+from attnlim.audit.probing import probe
+from attnlim.audit.sampling import sample_rows
+from attnlim.core.seeds import generator
+
+SHORT, LONG = 256, 1024
+# what the watching itself holds beside the model: scores, exponentials, gaps and float64 keys of a chunk
+WATCHING_BYTES = 100 * 2**20
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of a whole audit.
+
+    Attributes:
+        seconds: wall time, from two timed forwards of at most 1024 tokens; right to about a third.
+        memory: bytes at the peak: weights, the activations of one layer at the longest context, and the probe.
+    """
+
+    seconds: float
+    memory: int
+
+
+def estimate(plan: Plan) -> Estimate:
+    """Time two short forwards of ``plan`` and extend them as a·n + b·n² to all its cells."""
+    longest = plan.contexts[-1]
+    sizes = sorted({min(SHORT, longest), min(LONG, longest)})
+    _seconds(plan, sizes[0])  # the first forward also pays for memory and kernels that later ones find ready
+    times = [_seconds(plan, n) for n in sizes]
+    linear, square = times[0] / sizes[0], 0.0
+    if len(sizes) == 2:
+        square = max(0.0, (times[1] / sizes[1] - times[0] / sizes[0]) / (sizes[1] - sizes[0]))
+        linear = max(0.0, times[1] / sizes[1] - square * sizes[1])
+    windows = len(plan.windows.starts)
+    seconds = sum(windows * (linear * n + square * n**2) for n in plan.contexts)
+    config = plan.model.config.get_text_config()
+    wide = 8 * config.hidden_size + 3 * getattr(config, "intermediate_size", 4 * config.hidden_size)
+    weights = sum(weight.nbytes for weight in plan.model.base_model.parameters())
+    activations = longest * wide * next(plan.model.parameters()).element_size()
+    return Estimate(seconds, math.ceil(weights + activations + WATCHING_BYTES))
+
+
+def _seconds(plan: Plan, n_tokens: int) -> float:
+    causal = all(layer.causal for layer in plan.parts.layers)
+    rows = sample_rows(n_tokens, plan.n_rows, causal, generator(plan.seed, "estimate", n_tokens))
+    start = time.perf_counter()
+    probe(plan.model, plan.windows.ids(0, n_tokens), torch.from_numpy(rows), plan.parts, k_min=plan.k_min)
+    return time.perf_counter() - start

@@ -1,0 +1,240 @@
+"""The audit: a forward of every context and text window, watched, summarised and put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import xarray as xr
+
+from attnlim.audit.assemble import Margins, assemble, summarise_rows
+from attnlim.audit.probing import Anatomy, anatomy, probe
+from attnlim.audit.sampling import sample_rows
+from attnlim.audit.wording import verdict
+from attnlim.core.cells import Arrays, Cell, run_cells
+from attnlim.core.checks import InputError, real_number, whole_number
+from attnlim.core.seeds import generator
+from attnlim.models.loading import fingerprint, trained_length
+from attnlim.models.text import Text, Windows, cut_windows, read_text
+
+# what is known of a model comes from a forward of this many tokens
+ANATOMY_TOKENS = 8
+SHORTEST_CONTEXT = 16
+
+Progress = Callable[[Cell, bool], None]
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found.
+
+    Attributes:
+        dataset: labelled results over contexts, layers and heads; see the documentation's table of variables.
+        verdict: what they mean and what is worth trying, in words.
+    """
+
+    dataset: xr.Dataset
+    verdict: str
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{self.dataset.sizes[name]} {name}s" for name in ("context", "layer", "head"))
+        return f"AuditResult of {self.dataset.attrs['model']} ({sizes})\n{self.verdict}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides an audit's numbers, checked before the first forward.
+
+    Attributes:
+        model: the model, in evaluation mode.
+        windows: where the text windows begin.
+        contexts: in tokens, ascending.
+        n_rows: sampled rows of a window.
+        seed: of the row sample.
+        k_min: smallest rank of the gap count.
+        margins: of the phases.
+        parts: the model's anatomy.
+        attributes: provenance kept with the data.
+    """
+
+    model: Any
+    windows: Windows
+    contexts: tuple[int, ...]
+    n_rows: int
+    seed: int
+    k_min: int
+    margins: Margins
+    parts: Anatomy
+    attributes: dict[str, Any]
+
+    def cells(self) -> list[Cell]:
+        """One cell for every context and window, short contexts first."""
+        return [
+            Cell(f"context-{n}-window-{w}", {"n_tokens": n, "window": w}, _cost(self.model, n))
+            for n in self.contexts
+            for w in range(len(self.windows.starts))
+        ]
+
+    def identity(self) -> dict[str, Any]:
+        """What a resumed run must share with the one that was interrupted."""
+        kept = {name: value for name, value in self.attributes.items() if name != "model"}
+        return {
+            **kept,
+            "contexts": list(self.contexts),
+            "model_fingerprint": fingerprint(self.model),
+            "diluted_above": self.margins.diluted_above,
+            "frozen_below": self.margins.frozen_below,
+            "threads": torch.get_num_threads(),
+        }
+
+
+def audit(
+    model: Any,
+    tokenizer: Any,
+    text: Text | str | None = None,
+    contexts: Sequence[int] = (512, 2048, 8192),
+    *,
+    n_windows: int = 4,
+    n_rows: int = 256,
+    seed: int = 0,
+    k_min: int = 10,
+    diluted_above: float = 0.8,
+    frozen_below: float = 0.2,
+    name: str | None = None,
+    note: str = "",
+    progress: Progress = lambda cell, was_stored: None,
+) -> AuditResult:
+    """Measure what attention does in ``model`` as the context grows.
+
+    Args:
+        model: a transformers decoder or encoder, with or without a head; left unchanged.
+        tokenizer: its tokenizer.
+        text: what to run it on; None takes the language reference inside CPython.
+        contexts: lengths in tokens, special tokens included, each at least 16 and within the trained length.
+        n_windows: text windows of every context; they are the units of all intervals.
+        n_rows: attention rows looked at in each window, exact over all visible keys.
+        seed: of the row sample.
+        k_min: smallest rank that counts in the gap count, at least 2.
+        diluted_above: a head is diluted where κ's 95 % interval lies above, dimensionless.
+        frozen_below: a head is frozen where it lies below.
+        name: the model's name in the verdict; None takes the config's.
+        note: what a reader must know of the weights.
+        progress: told of every finished cell.
+
+    Returns:
+        An :class:`AuditResult`.
+
+    Raises:
+        InputError: bad sizes, a text shorter than the contexts need, a context beyond the trained positions, a
+            model whose attention cannot be hooked, NaN in its hidden states.
+
+    Source: κ, its phases and margins are *ours*; b_c after arXiv 2605.12697; γ_c from *Critical attention
+    scaling*, Theorem 2.1.
+    """
+    plan = make_plan(
+        model,
+        tokenizer,
+        read_text(None) if text is None else text if isinstance(text, Text) else Text("text", text),
+        contexts,
+        n_windows=n_windows,
+        n_rows=n_rows,
+        seed=seed,
+        k_min=k_min,
+        margins=Margins(diluted_above, frozen_below),
+        name=name or getattr(model.config, "_name_or_path", "") or type(model).__name__,
+        note=note,
+    )
+    return run_plan(plan, progress=progress)
+
+
+def make_plan(
+    model: Any,
+    tokenizer: Any,
+    text: Text,
+    contexts: Sequence[int],
+    *,
+    n_windows: int,
+    n_rows: int,
+    seed: int,
+    k_min: int,
+    margins: Margins,
+    name: str,
+    note: str,
+) -> Plan:
+    """Check everything that an audit needs; arguments and errors as for :func:`audit`."""
+    whole_number("--windows", n_windows, 1)
+    whole_number("--rows", n_rows, 1)
+    whole_number("--seed", seed, 0)
+    whole_number("--k-min", k_min, 2)
+    real_number(
+        "--frozen-below", margins.frozen_below, below=margins.diluted_above, advice="it lies below --diluted-above"
+    )
+    real_number("--diluted-above", margins.diluted_above)
+    sizes = _check_contexts(model, contexts)
+    windows = cut_windows(tokenizer, text, n_windows, sizes[-1])
+    model.eval()
+    parts = anatomy(model, windows.ids(0, ANATOMY_TOKENS))
+    attributes = {
+        "model": name,
+        "model_note": note,
+        "model_class": type(model).__name__,
+        "text": text.name,
+        "text_sha256": text.sha256,
+        "n_windows": n_windows,
+        "rows_per_window": n_rows,
+        "seed": seed,
+        "k_min": k_min,
+        "trained_length": trained_length(model) or 0,
+        "attention": model.config._attn_implementation,
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "device": str(next(model.parameters()).device),
+    }
+    return Plan(model, windows, sizes, n_rows, seed, k_min, margins, parts, attributes)
+
+
+def run_plan(
+    plan: Plan, cells_folder: Path | None = None, progress: Progress = lambda cell, was_stored: None
+) -> AuditResult:
+    """Run an audit's cells, those that ``cells_folder`` does not hold yet, and put the result together."""
+    n_octaves = plan.contexts[-1].bit_length()
+    causal = all(layer.causal for layer in plan.parts.layers)
+
+    def work(n_tokens: int, window: int) -> Arrays:
+        rows = sample_rows(n_tokens, plan.n_rows, causal, generator(plan.seed, "rows", n_tokens, window))
+        found = probe(
+            plan.model, plan.windows.ids(window, n_tokens), torch.from_numpy(rows), plan.parts, k_min=plan.k_min
+        )
+        return summarise_rows(found, plan.parts, n_octaves)
+
+    found = {
+        (cell.arguments["n_tokens"], cell.arguments["window"]): arrays
+        for cell, arrays in run_cells(plan.cells(), work, cells_folder, progress)
+    }
+    dataset = assemble(found, plan.contexts, len(plan.windows.starts), plan.parts, plan.margins, plan.attributes)
+    words = verdict(dataset)
+    return AuditResult(dataset.assign_attrs(verdict=words), words)
+
+
+def _check_contexts(model: Any, contexts: Sequence[int]) -> tuple[int, ...]:
+    if not contexts:
+        raise InputError("--context needs at least one length, such as 512,2048")
+    sizes = tuple(sorted({whole_number("--context", n, SHORTEST_CONTEXT) for n in contexts}))
+    trained = trained_length(model)
+    if trained is not None and sizes[-1] > trained:
+        raise InputError(
+            f"context {sizes[-1]} is beyond the {trained} positions that this model was trained for; "
+            f"use --context {trained} or less"
+        )
+    return sizes
+
+
+def _cost(model: Any, n_tokens: int) -> float:
+    """Relative time of a forward: two operations a weight and token, and the attention's pairs."""
+    config = model.config.get_text_config()
+    embedding = model.get_input_embeddings().weight.numel()
+    weights = sum(weight.numel() for weight in model.base_model.parameters()) - embedding
+    pairs = 2 * config.num_hidden_layers * config.hidden_size
+    return float(2 * weights * n_tokens + pairs * n_tokens**2)

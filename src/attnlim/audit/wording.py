@@ -1,0 +1,216 @@
+"""The verdict: what an audit's numbers mean and what is worth trying, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from attnlim.context.phases import PHASES
+
+# Cosines this much apart are worth a word; below it a difference is called "hardly"
+RHO_STEP = 0.05
+# where QK-clip starts to act in published training runs: logits beyond it make a softmax brittle in low precision
+LARGE_LOGIT = 100.0
+# a share of heads that deserves advice of its own
+MANY = 0.1
+
+
+def verdict(dataset: xr.Dataset) -> str:
+    """What the audit says, one paragraph a line: phases, sink, collapse, disagreements, what is worth trying."""
+    paragraphs = [_phases(dataset), _sink(dataset), _collapse(dataset), _doubts(dataset), _advice(dataset)]
+    return "\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def phase_counts(dataset: xr.Dataset, context: int, suffix: str = "") -> dict[str, int]:
+    """Heads in each phase at ``context``, and those that could not be placed ("unmeasured")."""
+    phase = dataset[f"phase{suffix}"].sel(context=context).values
+    exists = np.isfinite(dataset["entropy"].sel(context=context).values)
+    counts = {name: int((phase == code).sum()) for code, name in enumerate(PHASES)}
+    return counts | {"unmeasured": int((exists & (phase < 0)).sum())}
+
+
+def _phases(data: xr.Dataset) -> str:
+    shortest, longest = int(data.context[0]), int(data.context[-1])
+    counts = phase_counts(data, longest)
+    n_heads = sum(counts.values())
+    if counts["unmeasured"] == n_heads:
+        return (
+            f"At {longest} tokens no head could be placed: κ needs attention over at least two lengths. "
+            "Give several contexts, such as --context 128,512."
+        )
+    told = []
+    for name in PHASES:
+        where = _where(data, longest, name) if name in ("diluted", "frozen") and counts[name] else ""
+        told.append(f"{counts[name]} {name}{where}")
+    text = f"At {longest} tokens, of {n_heads} heads {', '.join(told[:-1])} and {told[-1]}"
+    text += f"; {counts['unmeasured']} could not be placed." if counts["unmeasured"] else "."
+    text += (
+        " (Diluted: the number of tokens a head attends to grows almost as fast as the context, κ above "
+        f"{data.attrs['diluted_above']:g}; frozen: it hardly grows, κ below {data.attrs['frozen_below']:g}; "
+        "undecided: the 95 % interval of κ reaches over a margin.)"
+    )
+    if longest > shortest:
+        first = phase_counts(data, shortest)
+        if first["unmeasured"] < n_heads:
+            before = ", ".join(f"{first[name]} {name}" for name in PHASES)
+            text += f" At {shortest} tokens it was {before}."
+        text += (
+            f" The median head attends to {_tokens(data, longest)} tokens at {longest}"
+            f" and {_tokens(data, shortest)} at {shortest}."
+        )
+    else:
+        text += f" The median head attends to {_tokens(data, longest)} tokens."
+    return text
+
+
+def _sink(data: xr.Dataset) -> str:
+    longest = int(data.context[-1])
+    mass = data["sink_mass"].mean(["layer", "head"])
+    text = f"The first token takes {_percent(float(mass[-1]))} of all attention"
+    if data.sizes["context"] > 1:
+        text += f" ({_percent(float(mass[0]))} at {int(data.context[0])} tokens)"
+    strong = int((data["sink_mass"].sel(context=longest) > 0.5).sum())
+    text += (
+        f"; {strong} {_heads(strong)} it more than half of theirs." if strong else "; no head gives it more than half."
+    )
+    counts = phase_counts(data, longest, "_no_sink")
+    if sum(counts[name] for name in PHASES):
+        text += (
+            f" Without it the median head attends to {_tokens(data, longest, '_no_sink')} tokens, and "
+            f"{counts['diluted']} heads are diluted, {counts['sparse']} sparse, {counts['frozen']} frozen."
+        )
+    return text
+
+
+def _heads(n: int) -> str:
+    return "head gives" if n == 1 else "heads give"
+
+
+def _collapse(data: xr.Dataset) -> str:
+    rho = data["rho_residual"]
+    shortest, longest = rho.isel(context=0), rho.isel(context=-1)
+    first, peak, last = float(longest[0]), float(longest.max()), float(longest[-1])
+    with_depth = peak - first
+    text = f"Between tokens the mean cosine goes from {_cosine(first)} at the embeddings to {_cosine(last)} after the last layer"
+    if peak > last + RHO_STEP:
+        text += f", with {_cosine(peak)} before layer {int(longest.argmax())}"
+    if rho.sizes["context"] == 1:
+        return text + ". One context cannot say whether they come together with length: give several."
+    # where length moves it most, whichever way
+    change = longest - shortest
+    deepest = int(np.abs(change).argmax())
+    with_length = float(change[deepest])
+    text += (
+        f"; with length it moves by {with_length:+.2f} at most"
+        f" ({_cosine(float(shortest[deepest]))} at {int(data.context[0])} tokens,"
+        f" {_cosine(float(longest[deepest]))} at {int(data.context[-1])}, before layer {deepest}). "
+    )
+    deep, long = with_depth > RHO_STEP, with_length > RHO_STEP
+    if deep and long:
+        return text + "Tokens come together with depth and with length."
+    if deep:
+        return text + "Tokens come together with depth, not with length: depth collapse, which no scaling in n mends."
+    if long:
+        return text + "Tokens come together with length, not with depth: this is what a scaling in n is for."
+    return text + "Tokens come together neither with depth nor with length."
+
+
+def _doubts(data: xr.Dataset) -> str:
+    longest = data.isel(context=-1)
+    told = []
+    skipped = json.loads(data.attrs["skipped"])
+    if skipped:
+        kinds = ", ".join(sorted({entry["what"] for entry in skipped}))
+        told.append(f"{len(skipped)} layers without softmax attention ({kinds}) were skipped.")
+    windowed = data["sliding_window"].values
+    if (windowed > 0).any():
+        told.append(
+            f"{int((windowed > 0).sum())} layers see at most {int(windowed.max())} tokens (sliding window); "
+            "their κ is that of the growing part."
+        )
+    below, above = longest["kappa"] < data.attrs["frozen_below"], longest["kappa"] > data.attrs["diluted_above"]
+    clash = int(
+        ((longest["critical_multiplier"] > 1) & below).sum() + ((longest["critical_multiplier"] < 1) & above).sum()
+    )
+    if clash:
+        told.append(
+            f"The gap count disagrees with κ on {clash} heads (b_c above 1 where κ is low, or below 1 where it is high)."
+        )
+    if data.attrs["kappa_source"] == "positions" and data.sizes["context"] > 1:
+        apart = (data["kappa_contexts_low"] > longest["kappa_high"]) | (
+            data["kappa_contexts_high"] < longest["kappa_low"]
+        )
+        if int(apart.sum()):
+            told.append(
+                f"κ over contexts and κ over positions do not agree within their intervals on {int(apart.sum())} heads."
+            )
+    return " ".join(told)
+
+
+def _advice(data: xr.Dataset) -> str:
+    longest = int(data.context[-1])
+    counts = phase_counts(data, longest)
+    n_heads = sum(counts.values())
+    told = []
+    if counts["diluted"] > MANY * n_heads:
+        told.append(
+            f"before going beyond {longest} tokens, compare a logit factor of ln n/ln {longest} on the diluted heads "
+            "with none, on held-out text"
+        )
+    if counts["frozen"] > MANY * n_heads:
+        told.append("leave the frozen heads unsharpened: a factor that grows with n only takes content away from them")
+    logit = data["largest_logit"].isel(context=-1)
+    if float(logit.max()) > LARGE_LOGIT:
+        layer, head = np.unravel_index(int(np.nanargmax(logit.values)), logit.shape)
+        told.append(
+            f"look at layer {int(data.layer[layer])}, head {int(data['head'][head])}: its largest logit is {float(logit.max()):.0f}, "
+            f"beyond the {LARGE_LOGIT:.0f} that QK-clip holds training runs to"
+        )
+    if counts["undecided"] > n_heads / 3:
+        more = 4 * int(data.attrs["n_windows"])
+        told.append(f"more windows (--windows {more}, with a text to match) place more of the undecided heads")
+    if not told:
+        return f"Nothing here asks for another attention scaling up to {longest} tokens."
+    return f"Worth trying: {'; '.join(told)}. A head's phase alone does not say whether it gains from sharpening: measure it."
+
+
+def _where(data: xr.Dataset, context: int, name: str) -> str:
+    """Where the heads of a phase are: the range of layers that holds most of them."""
+    phase = data["phase"].sel(context=context).values
+    per_layer = (phase == PHASES.index(name)).sum(axis=1)
+    layers = np.flatnonzero(per_layer)
+    labels = data.layer.values
+    if len(layers) <= 3:
+        return f" (layer {_list([str(labels[i]) for i in layers])})"
+    low, high = _densest(per_layer)
+    return f" ({int(per_layer[low : high + 1].sum())} of them in layers {labels[low]}–{labels[high]})"
+
+
+def _densest(per_layer: np.ndarray) -> tuple[int, int]:
+    """The shortest run of layers that holds at least half of the heads."""
+    n, half = len(per_layer), per_layer.sum() / 2
+    for length in range(1, n + 1):
+        for low in range(n - length + 1):
+            if per_layer[low : low + length].sum() >= half:
+                return low, low + length - 1
+    return 0, n - 1
+
+
+def _list(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _tokens(data: xr.Dataset, context: int, suffix: str = "") -> str:
+    value = float(data[f"perplexity{suffix}"].sel(context=context).median())
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.1f} %"
+
+
+def _cosine(rho: float) -> str:
+    return f"{rho:.2f}"

@@ -1,0 +1,63 @@
+"""The `attnlim` command: verbs, and the one place where errors become a line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+import attnlim
+from attnlim.cli import audit, models, report
+from attnlim.core.checks import InputError
+
+app = typer.Typer(
+    name="attnlim",
+    help="What happens to a transformer's attention as its context grows, and what to do about it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+app.command("audit")(audit.command)
+app.command("report")(report.command)
+app.add_typer(models.app, name="models")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"attnlim {attnlim.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line: exit code 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
+    try:
+        code = app(standalone_mode=False)
+    except InputError as reason:
+        code = _complain(str(reason))
+    except click.UsageError as reason:
+        code = _complain(f"{reason.format_message()} See `attnlim --help`.")
+    except click.ClickException as reason:
+        code = _complain(reason.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        _complain("interrupted; what was finished is kept, give the same command again to go on")
+        code = 130
+    except OSError as reason:
+        if reason.errno != errno.ENOSPC:
+            raise
+        code = _complain("the disk is full; free some space, then give the same command again to go on")
+    sys.exit(code or 0)
+
+
+def _complain(line: str) -> int:
+    print(f"attnlim: {' '.join(line.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,133 @@
+// Tiles, strips and notices, and what happens when something is chosen.
+
+function phaseCounts(context) {
+  const codes = data.heads[state.variant].phase[context].flat();
+  return { of: data.phases.map((_, code) => codes.filter((c) => c === code).length), none: codes.filter((c) => c < 0).length, all: codes.length };
+}
+
+function tile(name, value, detail, key = "") {
+  const box = element("div", "tile");
+  box.dataset.tile = name;
+  if (key) box.style.setProperty("--tile", `var(--${key})`);
+  const label = element("div", "name");
+  if (key) label.append(element("span", `chip ${key}`, key[0].toUpperCase()), " ");
+  label.append(name);
+  box.append(label, element("div", "value", value), element("div", "detail", detail));
+  return box;
+}
+
+function drawTiles() {
+  const counts = phaseCounts(state.context);
+  const measured = counts.all - counts.none;
+  const tiles = data.phases.map((name, code) => tile(
+    name, measured ? String(counts.of[code]) : NOTHING,
+    measured ? `of ${measured} heads${counts.none ? ` (${counts.none} n/a)` : ""}` : "no κ at this context", name,
+  ));
+  const attended = finite(headValues("perplexity"));
+  const sink = finite(sinkValues("sink_mass"));
+  tiles.push(
+    tile("tokens attended", tokens(quantile(attended, 0.5)), attended.length ? `median head; half lie between ${tokens(quantile(attended, 0.25))} and ${tokens(quantile(attended, 0.75))}` : "not measured"),
+    tile("first token’s share", percent(mean(sink)), sink.length ? `of all attention; median head ${percent(quantile(sink, 0.5))}` : "not measured"),
+  );
+  document.getElementById("tiles").replaceChildren(...tiles);
+}
+
+// The phases at every context, one strip each
+function drawStrips() {
+  const strips = data.contexts.length < 2 ? [] : data.contexts.flatMap((n, context) => {
+    const counts = phaseCounts(context);
+    const strip = element("div", "strip");
+    data.phases.forEach((name, code) => {
+      if (!counts.of[code]) return;
+      const part = element("span", name, `${name[0].toUpperCase()} ${counts.of[code]}`);
+      part.style.flex = `${counts.of[code]} 1 0`;
+      part.title = `${counts.of[code]} ${name} at ${n} tokens`;
+      strip.append(part);
+    });
+    if (!strip.children.length) strip.append(element("span", "", "no κ at this context"));
+    return [element("div", context === state.context ? "row-name chosen" : "row-name", `${n} tokens`), strip];
+  });
+  document.getElementById("strips").replaceChildren(...strips);
+}
+
+// Why κ and the phases are absent, where they are
+function drawMissing() {
+  const box = document.getElementById("missing");
+  const kappa = headValues("kappa").flat();
+  const absent = kappa.filter((value) => value === null).length;
+  const silent = headValues("entropy").flat().filter((value) => value === null).length;
+  box.hidden = absent <= silent;
+  const reason = data.missing[state.variant] || "no reason is recorded";
+  const whose = absent === kappa.length ? "no head" : `${kappa.length - absent} of ${kappa.length} heads only`;
+  box.textContent = `κ, and with it the phase, is known for ${whose} at ${data.contexts[state.context]} tokens: ${reason}.`;
+}
+
+function drawAll() {
+  hideCard();
+  for (const button of document.querySelectorAll("[data-context]")) button.setAttribute("aria-pressed", Number(button.dataset.context) === state.context);
+  for (const button of document.querySelectorAll("[data-variant]")) button.setAttribute("aria-pressed", button.dataset.variant === state.variant);
+  for (const button of document.querySelectorAll("[data-colour]")) button.setAttribute("aria-pressed", button.dataset.colour === state.colour);
+  drawTiles();
+  drawStrips();
+  drawMissing();
+  drawMaps();
+  drawCurves();
+  drawRho();
+  drawTable();
+}
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  document.getElementById("theme").textContent = name === "dark" ? "light mode" : "dark mode";
+}
+
+function fillSelect(id, entries, choose) {
+  const select = document.getElementById(id);
+  for (const [value, text] of [["", "all"], ...entries]) {
+    const option = element("option", "", text);
+    option.value = value;
+    select.append(option);
+  }
+  select.addEventListener("change", () => choose(select.value === "" ? null : Number(select.value)));
+}
+
+function wire() {
+  const onClick = (selector, change) => document.querySelectorAll(selector).forEach((button) => button.addEventListener("click", () => { change(button.dataset); drawAll(); }));
+  onClick("[data-context]", (set) => { state.context = Number(set.context); });
+  onClick("[data-variant]", (set) => { state.variant = set.variant; });
+  onClick("[data-colour]", (set) => { state.colour = set.colour; });
+  onClick("#theme", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+  const layers = data.layers.map((layer, index) => [index, String(layer)]);
+  fillSelect("curve-layer", layers, (layer) => { state.curveLayer = layer; drawCurves(); });
+  fillSelect("table-layer", layers, (layer) => { state.tableLayer = layer; drawTable(); });
+  fillSelect("table-phase", [...data.phases.map((name, code) => [code, name]), [-1, "n/a"]], (code) => { state.tablePhase = code; drawTable(); });
+
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  setTheme(dark.matches ? "dark" : "light");
+  dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); drawAll(); });
+
+  let width = innerWidth;
+  let waiting = null;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(drawAll, 120);
+  });
+
+  let before = null;
+  addEventListener("beforeprint", () => {
+    before = document.documentElement.dataset.theme;
+    document.documentElement.classList.add("printing");
+    setTheme("light");
+    drawAll();
+  });
+  addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("printing");
+    setTheme(before ?? "light");
+    drawAll();
+  });
+}
+
+wire();
+drawAll();

@@ -1,0 +1,279 @@
+"""The audit's numbers on whole models, against softmaxes recomputed and against the model's own attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnlim.audit import naive
+from attnlim.audit.probing import anatomy, probe
+from attnlim.core.checks import InputError
+from attnlim.models.hook import AttentionCall, attached, visible_keys
+
+
+def captured(model: Any, inputs: dict[str, torch.Tensor]) -> list[AttentionCall]:
+    """Every attention call of a forward, with copies of its tensors."""
+    calls: list[AttentionCall] = []
+
+    def keep(call: AttentionCall) -> None:
+        calls.append(call)
+
+    with attached(model, keep), torch.inference_mode():
+        model.base_model(**inputs)
+    return calls
+
+
+def seen_keys(kind: str, model: Any, layer: int, mask: torch.Tensor) -> torch.Tensor:
+    """(n, n) bool from the definition of each architecture, not from what the model hands to its attention."""
+    n = len(mask)
+    row, key = torch.arange(n)[:, None], torch.arange(n)
+    real = mask.bool()[None, :].expand(n, n)
+    if kind == "bert":
+        return real
+    if kind == "modernbert":
+        return real if layer % 2 == 0 else real & ((row - key).abs() <= 8)  # local_attention = 16, half on each side
+    causal = real & (key <= row)
+    windowed = kind == "mistral" or (kind == "gemma2" and layer % 2 == 0)
+    return causal & (row - key < 24) if windowed else causal
+
+
+CASES = [
+    *((kind, False) for kind in ("llama", "qwen3", "mistral", "gemma2", "gpt2", "bert", "modernbert")),
+    *((kind, True) for kind in ("llama", "mistral", "gemma2", "bert", "modernbert")),
+]
+
+
+@pytest.mark.parametrize(("kind", "padded"), CASES)
+def test_equals_twin_from_the_same_query_and_key(kind: str, padded: bool, tiny: Any) -> None:
+    model, n = tiny(kind), 61
+    ids = torch.randint(3, 97, (2, n), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(2, n, dtype=torch.int64)
+    if padded:
+        mask[1, :17] = 0  # on the left, as a batch that generates is padded
+    parts = anatomy(model, ids[:1, :8])
+    rows = torch.arange(1, n, 4)
+    found = probe(model, ids, rows, parts, mask if padded else None, k_min=5)
+    inputs = {"input_ids": ids} | ({"attention_mask": mask} if padded else {})
+    calls = captured(model, inputs)
+    assert len(calls) == len(found.statistics) == 3
+    compared = 0
+    for layer, call in enumerate(calls):
+        groups = call.query.shape[1] // call.key.shape[1]
+        for sequence in range(2):
+            visible = seen_keys(kind, model, layer, mask[sequence])
+            kept = [row for row in rows.tolist() if mask[sequence, row]]
+            first = int(mask[sequence].argmax())
+            for place, row in enumerate(kept):
+                assert int(found.visible[layer][sequence][place]) == int(visible[row].sum())
+                for head in range(call.query.shape[1]):
+                    slow = naive.row_statistics(
+                        call.query[sequence, head, row].double().numpy(),
+                        call.key[sequence, head // groups].double().numpy(),
+                        visible[row].numpy(),
+                        row,
+                        first,
+                        call.scaling,
+                        call.softcap,
+                        5,
+                    )
+                    for name, value in slow.items():
+                        fast = float(found.statistics[layer][sequence][name][head, place])
+                        assert fast == pytest.approx(value, rel=1e-6, abs=1e-6, nan_ok=True), (name, layer, head, row)
+                        compared += 1
+    assert compared > 4000
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma2", "gpt2", "bert", "modernbert"])
+def test_equals_the_attention_that_the_model_itself_returns(kind: str, tiny: Any) -> None:
+    """Scale, mask and soft cap are right: eager attention weights of the model give the same statistics."""
+    model, n = tiny(kind), 48
+    ids = torch.randint(3, 97, (1, n), generator=torch.Generator().manual_seed(1))
+    parts = anatomy(model, ids[:, :8])
+    rows = torch.arange(n)
+    found = probe(model, ids, rows, parts)
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        weights = model.base_model(input_ids=ids, output_attentions=True).attentions
+    for layer, attention in enumerate(weights):
+        own = attention[0].double()
+        entropy = -torch.special.xlogy(own, own).sum(-1)
+        # the model's softmax is float32: its rounding, not ours, sets these tolerances
+        torch.testing.assert_close(found.statistics[layer][0]["entropy"], entropy, rtol=0, atol=2e-5)
+        torch.testing.assert_close(found.statistics[layer][0]["sink_mass"], own[..., 0], rtol=0, atol=2e-6)
+        torch.testing.assert_close(found.statistics[layer][0]["largest_weight"], own.amax(-1), rtol=0, atol=2e-6)
+
+
+def test_smollm2_equals_twin(smollm2: Any) -> None:
+    n = 256
+    ids = smollm2.tokenizer("Attention " * 40 + "and the limits of context. " * 60, return_tensors="pt")["input_ids"][
+        :, :n
+    ]
+    assert ids.shape[1] == n
+    parts = anatomy(smollm2.model, ids[:, :8])
+    rows = torch.tensor([0, 1, 5, 40, 120, 200, 255])
+    found = probe(smollm2.model, ids, rows, parts)
+    for layer, call in enumerate(captured(smollm2.model, {"input_ids": ids})):
+        for head in range(9):
+            for place, row in enumerate(rows.tolist()):
+                slow = naive.row_statistics(
+                    call.query[0, head, row].double().numpy(),
+                    call.key[0, head // 3].double().numpy(),
+                    np.arange(n) <= row,
+                    row,
+                    0,
+                    64**-0.5,
+                )
+                for name, value in slow.items():
+                    fast = float(found.statistics[layer][0][name][head, place])
+                    assert fast == pytest.approx(value, rel=1e-6, abs=1e-6, nan_ok=True), (name, layer, head, row)
+
+
+def test_logits_are_bit_identical_while_probed(tiny_model: Any) -> None:
+    ids = torch.randint(3, 97, (2, 40), generator=torch.Generator().manual_seed(2))
+    outputs = {}
+    parts = anatomy(tiny_model, ids[:1, :8])
+    with torch.inference_mode():
+        outputs["before"] = tiny_model(input_ids=ids)[0]
+        seen = []
+        with attached(tiny_model, lambda call: seen.append(visible_keys(call, torch.arange(40)))):
+            outputs["hooked"] = tiny_model(input_ids=ids)[0]
+        probe(tiny_model, ids, torch.arange(40), parts)
+        outputs["after"] = tiny_model(input_ids=ids)[0]
+    assert seen
+    assert torch.equal(outputs["before"], outputs["hooked"])
+    assert torch.equal(outputs["before"], outputs["after"])
+    assert not tiny_model.config._attn_implementation.startswith("attnlim")
+
+
+def test_hidden_states_are_bit_identical_inside_a_probe(smollm2: Any) -> None:
+    """The forward that is measured gives the same output as one that is not, at full precision."""
+    ids = torch.arange(100, 228)[None]
+    parts = anatomy(smollm2.model, ids[:, :8])
+    kept = []
+    with torch.inference_mode():
+        plain = smollm2.model(input_ids=ids, use_cache=False).last_hidden_state
+    handle = smollm2.model.register_forward_hook(lambda module, args, output: kept.append(output.last_hidden_state))
+    try:
+        probe(smollm2.model, ids, torch.arange(0, 128, 3), parts)
+    finally:
+        handle.remove()
+    assert torch.equal(kept[0], plain)
+
+
+def test_cosines_of_input_and_residual(tiny: Any) -> None:
+    """ρ̂ against all pairs, one by one, with padding left out; Llama's attention input is its normed residual."""
+    model = tiny("llama")
+    ids = torch.randint(3, 97, (2, 30), generator=torch.Generator().manual_seed(4))
+    mask = torch.ones(2, 30, dtype=torch.int64)
+    mask[1, :11] = 0
+    parts = anatomy(model, ids[:1, :8])
+    found = probe(model, ids, torch.arange(30), parts, mask)
+    with torch.inference_mode():
+        states = model.base_model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        last: list[torch.Tensor] = []
+        handle = model.base_model.layers[-1].register_forward_hook(lambda module, args, output: last.append(output))
+        model.base_model(input_ids=ids, attention_mask=mask)
+        handle.remove()
+    residual = [*states[:3], last[0]]
+    for sequence in range(2):
+        keep = mask[sequence].bool()
+        for depth, hidden in enumerate(residual):
+            assert found.rho_residual[depth][sequence] == pytest.approx(pairwise(hidden[sequence, keep]), abs=1e-9)
+        for layer in range(3):
+            normed = model.base_model.layers[layer].input_layernorm(residual[layer])[sequence, keep].detach()
+            assert found.rho_input[layer][sequence] == pytest.approx(pairwise(normed), abs=1e-6)
+
+
+def pairwise(tokens: torch.Tensor) -> float:
+    unit = torch.nn.functional.normalize(tokens.double(), dim=1)
+    gram = unit @ unit.T
+    return float(gram[~torch.eye(len(unit), dtype=torch.bool)].mean())
+
+
+def test_anatomy_names_layers_windows_and_direction(tiny: Any) -> None:
+    ids = torch.arange(3, 11)[None]
+    gemma = anatomy(tiny("gemma2"), ids)
+    assert [layer.sliding_window for layer in gemma.layers] == [24, None, 24]
+    assert [layer.layer for layer in gemma.layers] == [0, 1, 2]
+    assert all(layer.causal for layer in gemma.layers)
+    assert not any(layer.causal for layer in anatomy(tiny("bert"), ids).layers)
+    assert gemma.skipped == ()
+
+
+def hybrid() -> Any:
+    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = CONFIG_MAPPING["qwen3_next"](
+        vocab_size=97, hidden_size=32, intermediate_size=48, moe_intermediate_size=16, shared_expert_intermediate_size=16,
+        num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8, num_experts=2, num_experts_per_tok=1,
+        linear_num_value_heads=2, linear_num_key_heads=2, linear_key_head_dim=8, linear_value_head_dim=8,
+        max_position_embeddings=256,
+    )  # fmt: skip
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+def test_layers_without_softmax_attention_are_listed() -> None:
+    parts = anatomy(hybrid(), torch.arange(3, 11)[None])
+    assert [layer.layer for layer in parts.layers] == [3]
+    assert [(number, what) for number, _, what in parts.skipped] == [(n, "linear_attention") for n in range(3)]
+
+
+def test_models_that_cannot_be_hooked_are_refused() -> None:
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    ids = torch.arange(3, 11)[None]
+    encoder_decoder = AutoModel.from_config(
+        CONFIG_MAPPING["bart"](vocab_size=97, d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=16,
+                               decoder_ffn_dim=16, encoder_attention_heads=2, decoder_attention_heads=2)
+    )  # fmt: skip
+    with pytest.raises(InputError, match="encoder-decoder"):
+        anatomy(encoder_decoder, ids)
+    falcon = AutoModel.from_config(
+        CONFIG_MAPPING["falcon"](vocab_size=97, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    )
+    with pytest.raises(InputError, match=r"cannot be hooked|no softmax attention"):
+        anatomy(falcon, ids)
+    mamba = AutoModel.from_config(CONFIG_MAPPING["mamba"](vocab_size=97, hidden_size=16, num_hidden_layers=1))
+    with pytest.raises(InputError, match=r"cannot be hooked|no softmax attention"):
+        anatomy(mamba, ids)
+    gpt_oss = AutoModel.from_config(
+        CONFIG_MAPPING["gpt_oss"](vocab_size=97, hidden_size=32, intermediate_size=16, num_hidden_layers=2, head_dim=8,
+                                  num_attention_heads=4, num_key_value_heads=2, num_local_experts=2, num_experts_per_tok=1)
+    )  # fmt: skip
+    with pytest.raises(InputError, match="learned attention sinks"):
+        anatomy(gpt_oss, ids)
+
+
+def test_a_second_hook_is_refused_and_the_first_restores(tiny: Any) -> None:
+    model = tiny("llama")
+    with (
+        attached(model, lambda call: None),
+        pytest.raises(InputError, match="cannot be hooked"),
+        attached(model, lambda call: None),
+    ):
+        pass
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_a_returned_query_replaces_the_query(tiny: Any) -> None:
+    """What rules will use: scaling the query by 0 makes attention uniform."""
+    model = tiny("gpt2")
+    ids = torch.arange(3, 23)[None]
+    model.set_attn_implementation("eager")
+    with attached(model, lambda call: 0 * call.query), torch.inference_mode():
+        weights = model.base_model(input_ids=ids, output_attentions=True).attentions
+    uniform = torch.tril(torch.ones(20, 20)) / torch.arange(1, 21)[:, None]
+    torch.testing.assert_close(weights[0][0, 0], uniform)
+
+
+def test_nan_in_hidden_states_is_one_line(tiny: Any) -> None:
+    model = tiny("llama")
+    with torch.no_grad():
+        model.base_model.layers[1].mlp.down_proj.weight.fill_(float("inf"))
+    ids = torch.arange(3, 33)[None]
+    with pytest.raises(InputError, match="NaN or infinity"):
+        probe(model, ids, torch.arange(30), anatomy(tiny("llama"), ids[:, :8]))
