@@ -80,6 +80,22 @@ def test_normal_scores_scale_and_their_rate() -> None:
     assert beta_c_iid(n, 0.3) == pytest.approx(top / 0.3**2, rel=1e-14)
 
 
+def test_above_beta_c_the_participation_of_normal_scores_freezes() -> None:
+    """E ΣA² → 1 - β_c/β, here 1/2 at β = 2β_c: approached from above and slowly, as 1/ln n."""
+    generator = np.random.default_rng(2)
+    excess, errors = [], []
+    for n in (32, 4096):
+        scores = 2 * beta_c_iid(n, 1.0) * generator.standard_normal((3000, n))
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        squares = (weights**2).sum(axis=1) / weights.sum(axis=1) ** 2
+        excess.append(float(squares.mean()) - 0.5)
+        errors.append(float(squares.std(ddof=1)) / math.sqrt(3000))
+    assert excess[1] > 4 * errors[1]
+    assert excess[0] - excess[1] > 4 * math.hypot(*errors)
+    # an error of order 1/ln n: the coefficients at the two sizes are the same up to the next order
+    assert excess[1] * math.log(4096) == pytest.approx(excess[0] * math.log(32), rel=0.5)
+
+
 def test_printed_values_and_the_range_of_floats() -> None:
     assert beta_c_iid(8192, 1.0) == pytest.approx(4.25, abs=0.005)
     assert [round(beta_c_sphere(8192, width)) for width in (8, 64, 128)] == [88, 42, 53]

@@ -21,7 +21,7 @@ def test_names_are_python_names_and_nothing_is_empty() -> None:
 
 
 def test_a_quantity_shared_by_packages_keeps_its_symbol() -> None:
-    for name in ("rho_hat", "gamma_c", "entropy", "perplexity", "participation", "kappa", "critical_multiplier"):
+    for name in ("gamma_c", "entropy", "perplexity", "participation", "kappa", "critical_multiplier"):
         assert lookup("context", name).symbol == lookup("audit", name).symbol
         assert lookup("context", name).unit == lookup("audit", name).unit
 

@@ -227,6 +227,15 @@ def test_theme_button_restyles_the_charts(open_page: Opener, synthetic: ModuleTy
     page.wait_for_selector("#curves .main-svg[width='1052']")
 
 
+def test_printing_is_light_and_gives_the_look_back(open_page: Opener, synthetic: ModuleType) -> None:
+    page = open_page(synthetic.audit_dataset(), "dark")
+    page.evaluate("addEventListener('beforeprint', () => { window.printed = document.documentElement.dataset.theme; })")
+    page.pdf(format="A4")
+    assert page.evaluate("window.printed") == "light"
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("document.documentElement.className") == ""
+
+
 def test_one_context_whose_kappa_cannot_be_fitted(open_page: Opener, synthetic: ModuleType) -> None:
     dataset = synthetic.audit_dataset(contexts=(512,), kappa_source="contexts")
     page = open_page(dataset)

@@ -43,8 +43,9 @@ def row_statistics(
 
 def _softmax(raw: np.ndarray, slots: np.ndarray, softcap: float | None) -> np.ndarray:
     scores = raw[slots] if softcap is None else softcap * np.tanh(raw[slots] / softcap)
-    weights: np.ndarray = np.exp(scores - scores.max())
-    return weights / weights.sum()
+    weights = np.exp(scores - scores.max())
+    normalised: np.ndarray = weights / weights.sum()
+    return normalised
 
 
 def _of_scores(raw: np.ndarray, slots: np.ndarray, row: int, softcap: float | None, k_min: int) -> dict[str, float]:

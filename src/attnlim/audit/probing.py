@@ -172,7 +172,7 @@ def probe(
 def _forward(model: Any, input_ids: Tensor, attention_mask: Tensor | None) -> None:
     backbone = model.base_model
     device = backbone.get_input_embeddings().weight.device
-    inputs = {"input_ids": input_ids.to(device)}
+    inputs: dict[str, Any] = {"input_ids": input_ids.to(device)}
     if attention_mask is not None:
         inputs["attention_mask"] = attention_mask.to(device)
     if hasattr(backbone.config, "use_cache"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -77,7 +79,7 @@ def compare(first: xr.Dataset, second: xr.Dataset) -> pd.DataFrame:
         counts = [phase_counts(run, context) for run in (first, second)]
         for name in counts[0]:
             rows.append((context, f"{name} heads", *(float(count[name]) for count in counts)))
-        for label, of in (
+        measures: tuple[tuple[str, Callable[[xr.Dataset], xr.DataArray]], ...] = (
             ("median tokens attended", lambda run: run["perplexity"].median()),
             ("median tokens, without the first", lambda run: run["perplexity_no_sink"].median()),
             ("median κ", lambda run: run["kappa"].median()),
@@ -85,7 +87,8 @@ def compare(first: xr.Dataset, second: xr.Dataset) -> pd.DataFrame:
             ("largest logit", lambda run: run["largest_logit"].max()),
             ("mean cosine at the embeddings", lambda run: run["rho_residual"][0]),
             ("mean cosine, largest over layers", lambda run: run["rho_residual"].max()),
-        ):
+        )
+        for label, of in measures:
             rows.append((context, label, *(float(of(run)) for run in both)))
         if same:
             up = float((both[1]["kappa_low"] > both[0]["kappa_high"]).sum())

@@ -96,12 +96,12 @@ def _collapse(data: xr.Dataset) -> str:
     with_depth = peak - first
     text = f"Between tokens the mean cosine goes from {_cosine(first)} at the embeddings to {_cosine(last)} after the last layer"
     if peak > last + RHO_STEP:
-        text += f", with {_cosine(peak)} before layer {int(longest.argmax())}"
+        text += f", with {_cosine(peak)} before layer {int(np.argmax(longest.values))}"
     if rho.sizes["context"] == 1:
         return text + ". One context cannot say whether they come together with length: give several."
     # where length moves it most, whichever way
     change = longest - shortest
-    deepest = int(np.abs(change).argmax())
+    deepest = int(np.argmax(np.abs(change.values)))
     with_length = float(change[deepest])
     text += (
         f"; with length it moves by {with_length:+.2f} at most"
@@ -161,7 +161,9 @@ def _advice(data: xr.Dataset) -> str:
             "with none, on held-out text"
         )
     if counts["frozen"] > MANY * n_heads:
-        told.append("leave the frozen heads unsharpened: a factor that grows with n only takes content away from them")
+        told.append(
+            "try logit factors on both sides of 1 (0.9 and 1.1, say) on the frozen heads: they read as few tokens as ever"
+        )
     logit = data["largest_logit"].isel(context=-1)
     if float(logit.max()) > LARGE_LOGIT:
         layer, head = np.unravel_index(int(np.nanargmax(logit.values)), logit.shape)

@@ -210,19 +210,12 @@ def _show(dataset: xr.Dataset, folder: Path, as_json: bool) -> None:
     )
     for name in heads:
         table.add_column(name, justify="right", no_wrap=True)
-    for row in layer_table(dataset).itertuples(index=False):
-        tokens = f"{_size(row.tokens_median)} ({_size(row.tokens_low)}–{_size(row.tokens_high)})"
-        counts = [str(n) if n else "·" for n in (row.diluted, row.sparse, row.frozen, row.undecided)]
-        sink = f"{100 * row.sink_mass:.0f} %"
-        table.add_row(
-            str(row.layer),
-            f"{row.rho_hat:.2f}",
-            f"{row.gamma_c:.2f}",
-            *counts,
-            tokens,
-            sink,
-            f"{row.largest_logit:.1f}",
-        )
+    for row in layer_table(dataset).to_dict("records"):
+        tokens = f"{_size(row['tokens_median'])} ({_size(row['tokens_low'])}–{_size(row['tokens_high'])})"
+        counts = [str(row[name] or "·") for name in ("diluted", "sparse", "frozen", "undecided")]
+        rho, gamma_c = f"{row['rho_hat']:.2f}", f"{row['gamma_c']:.2f}"
+        sink, logit = f"{100 * row['sink_mass']:.0f} %", f"{row['largest_logit']:.1f}"
+        table.add_row(str(row["layer"]), rho, gamma_c, *counts, tokens, sink, logit)
     print(
         f"at {int(dataset.context[-1])} tokens, heads of each phase, tokens attended and attention on the first token:"
     )
@@ -253,8 +246,8 @@ def _compare(first: Path, second: Path, as_json: bool) -> None:
     sheet.add_column("quantity")
     for name in (before.attrs["model"], after.attrs["model"]):
         sheet.add_column(name, justify="right")
-    for row in table.itertuples(index=False):
-        sheet.add_row(str(row.context), row.quantity, _value(row.first), _value(row.second))
+    for row in table.to_dict("records"):
+        sheet.add_row(str(row["context"]), row["quantity"], _value(row["first"]), _value(row["second"]))
     Console(width=100, highlight=False).print(sheet)
 
 

@@ -48,7 +48,7 @@ def _group(cell: Cell) -> str:
 @contextmanager
 def _bars(cells: Sequence[Cell], time_left: _TimeLeft) -> Iterator[Callable[[Cell, bool], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description:>9}"),
@@ -58,7 +58,7 @@ def _bars(cells: Sequence[Cell], time_left: _TimeLeft) -> Iterator[Callable[[Cel
         TextColumn("{task.fields[left]}"),
     )
     with Progress(*columns, console=Console(stderr=True)) as shown:
-        tasks = {}
+        tasks: dict[str, TaskID] = {}
         for group in dict.fromkeys(map(_group, cells)):
             total = sum(_group(cell) == group for cell in cells)
             tasks[group] = shown.add_task(group, total=total, start=not tasks, left="")

@@ -39,8 +39,8 @@ def mean_cosine(x: Tensor) -> float:
         x = x.cpu()
     total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
     shortest = torch.tensor(torch.inf, dtype=torch.float64, device=x.device)
-    for block in x.split(BLOCK):
-        wide = block.double()
+    for start in range(0, n_tokens, BLOCK):
+        wide = x[start : start + BLOCK].double()
         norm = torch.linalg.vector_norm(wide, dim=1, keepdim=True)
         shortest = torch.minimum(shortest, norm.min())
         total += (wide / norm).sum(dim=0)

@@ -39,7 +39,8 @@ def critical_multiplier(scores: Tensor, k_min: int = 10) -> Tensor:
     """
     k_min = whole_number("k_min", k_min, 2)
     if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim == 0:
-        came = f"{scores.dtype} of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(scores)
+        tensor = isinstance(scores, Tensor)
+        came = f"{scores.dtype} of shape {tuple(scores.shape)}" if tensor else type(scores).__name__
         raise InputError(f"scores must be a floating-point tensor (..., n_keys), got {came}; use torch.as_tensor")
     if bool(torch.isnan(scores).any()) or bool(torch.isposinf(scores).any()):
         raise InputError("scores must be finite or -inf (hidden), got NaN or +inf; mask hidden keys with -inf")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnlim.core.checks import InputError, real_number
+from attnlim.core.regression import slope
 
 PHASES = ("diluted", "sparse", "frozen", "undecided")
 DILUTED, SPARSE, FROZEN, UNDECIDED, UNKNOWN = 0, 1, 2, 3, -1
@@ -56,18 +57,7 @@ def focus_exponent(log_n: ArrayLike, entropy: ArrayLike, axis: int = -1) -> NDAr
             f"log_n must have one value for each of the {heights.shape[-1]} contexts of entropy, "
             f"got shape {places.shape}; give ln n along the same axis"
         )
-    places = np.broadcast_to(places, heights.shape)
-    there = np.isfinite(heights) & np.isfinite(places)
-    count = there.sum(axis=-1)
-    span = np.max(places, axis=-1, where=there, initial=-np.inf) - np.min(places, axis=-1, where=there, initial=np.inf)
-    known = (count >= 2) & (span >= _LEAST_RANGE)
-
-    divisor = np.where(known, count, 1)
-    offset = np.where(there, places, 0.0)
-    offset = np.where(there, offset - (offset.sum(axis=-1) / divisor)[..., np.newaxis], 0.0)
-    products = (offset * np.where(there, heights, 0.0)).sum(axis=-1)
-    spread = np.where(known, (offset**2).sum(axis=-1), 1.0)
-    return np.where(known, products / spread, np.nan)
+    return slope(places, heights, least_span=_LEAST_RANGE)
 
 
 def classify(

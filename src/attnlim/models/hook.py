@@ -162,7 +162,7 @@ def _base_function(base: str, module: nn.Module) -> Callable[..., Any]:
     home = sys.modules[type(module).__module__]
     if base == "eager":
         # each model family has its own: Gemma 2's applies the soft cap, gpt-oss's the sinks
-        eager: Callable[..., Any] = home.eager_attention_forward  # type: ignore[attr-defined]
+        eager: Callable[..., Any] = home.eager_attention_forward
         return eager
     interface = getattr(home, "ALL_ATTENTION_FUNCTIONS", None) or AttentionInterface()
     function: Callable[..., Any] = interface[base]

@@ -38,6 +38,12 @@ def page_data(dataset: xarray.Dataset) -> dict[str, Any]:
         "kappa_source": str(attrs["kappa_source"]),
         "heads": {"with": _heads(dataset, ""), "without": _heads(dataset, "_no_sink")},
         "sink": {name: _nested(dataset, name, ("context", "layer", "head")) for name in _SINK},
+        "exponent": {
+            part or "value": _nested(
+                dataset, f"critical_exponent{'_' if part else ''}{part}", ("context", "layer", "head")
+            )
+            for part in ("", "low", "high")
+        },
         "kappa_contexts": {
             part or "value": _nested(dataset, f"kappa_contexts{'_' if part else ''}{part}", ("layer", "head"))
             for part in ("", "low", "high")

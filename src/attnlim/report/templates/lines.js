@@ -1,10 +1,11 @@
 // Entropy against ln n, and ρ̂ over depth.
 
-const LINE_CONFIG = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"] };
+const LINE_CONFIG = { displaylogo: false, modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] };
 
 function frame() {
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: colour("panel"), showlegend: false, hovermode: "closest",
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("faint"), activecolor: colour("accent") },
     font: { family: getComputedStyle(document.body).fontFamily, color: colour("muted"), size: 13 },
   };
 }
@@ -98,7 +99,7 @@ function drawCurves() {
     { ...guide, x: range, y: range },
     { ...guide, x: range, y: [0, 0], yaxis: "y2" },
   ], {
-    ...frame(), width: div.clientWidth, height: 480, margin: { l: 58, r: 68, t: 12, b: 52 },
+    ...frame(), width: div.clientWidth, height: 480, margin: { l: 58, r: 68, t: 30, b: 52 },
     xaxis: axis("visible tokens n, on a scale of ln n", { range, tickvals: xTicks.map(Math.log), ticktext: xTicks.map((n) => n.toLocaleString("en-US")) }),
     yaxis: axis("entropy H, nats", { range: yRange }),
     yaxis2: axis("tokens, e<sup>H</sup>", { range: yRange, matches: "y", overlaying: "y", side: "right", showgrid: false, tickvals: yTicks.map(Math.log), ticktext: yTicks.map((n) => n.toLocaleString("en-US")) }),

@@ -13,6 +13,7 @@ const COLUMNS = [
   { name: "distance, tokens", key: (at) => at.read("distance"), show: tokens, about: "mean distance to the attended tokens" },
   { name: "largest logit", key: (at) => at.read("largest_logit"), show: three, about: "largest scaled score in any sampled row" },
   { name: "b", sub: "c", key: (at) => at.read("critical_multiplier"), show: (v) => real(v, 2), about: "factor on the logits at which a row would be critical; biased low" },
+  { name: "power of ln\u00a0n", key: (at) => at.exponent("value"), show: (v) => real(v, 2), range: (at) => interval(at.exponent("low"), at.exponent("high")), about: "the power of ln n that b_c follows, with its 95 % interval; always with the first token" },
 ];
 // rows beyond this are drawn on request: a browser lays out ten thousand rows slowly
 const FIRST_ROWS = 600;
@@ -21,6 +22,7 @@ function tableRows() {
   return allHeads().map(([layer, head]) => ({
     layer, head,
     read: (name) => headValues(name)[layer][head],
+    exponent: (part) => data.exponent[part]?.[state.context][layer][head] ?? null,
     sink: () => sinkValues("sink_mass")[layer][head],
   })).filter((at) => (state.tableLayer === null || at.layer === state.tableLayer)
     && (state.tablePhase === null || at.read("phase") === state.tablePhase));
