@@ -249,6 +249,19 @@ def test_one_context_whose_kappa_cannot_be_fitted(open_page: Opener, synthetic: 
     assert page.locator("#missing").is_visible()
 
 
+def test_one_window_gives_kappa_without_an_interval(open_page: Opener, synthetic: ModuleType) -> None:
+    dataset = synthetic.audit_dataset(n_windows=1)
+    for name in ("kappa_low", "kappa_high", "entropy_se", "perplexity_se", "sink_mass_se", "rho_input_se"):
+        dataset[name] = dataset[name] * math.nan
+    dataset["phase"][:] = -1
+    dataset["kappa"].attrs["missing"] = "bounds are NaN with a single window"
+    page = open_page(dataset)
+    assert "no head has a phase" in page.locator("#missing").inner_text()
+    assert "bounds are NaN with a single window" in page.locator("#missing").inner_text()
+    assert [number(text) for text in column(page, 3)][0] == pytest.approx(float(dataset["kappa"][-1, 0, 0]), abs=0.006)
+    assert "[" not in "".join(column(page, 3))
+
+
 def test_nothing_is_missing_where_everything_was_measured(open_page: Opener, synthetic: ModuleType) -> None:
     page = open_page(synthetic.audit_dataset(n_heads=1, contexts=(512,), n_windows=2))
     assert page.locator("#missing").is_hidden()
@@ -280,7 +293,7 @@ def test_nothing_from_outside_runs(open_page: Opener, synthetic: ModuleType) -> 
     )
     dataset.attrs["text"] = dataset.attrs["model_note"] = hostile
     dataset["kappa"].attrs["missing"] = hostile
-    dataset["kappa"][0, 0, 0] = math.nan
+    dataset["kappa"][0, 0, 0], dataset["phase"][0, 0, 0] = math.nan, -1
     page = open_page(dataset)
     page.get_by_role("button", name="128", exact=True).click()
     assert hostile in page.locator("#missing").inner_text()

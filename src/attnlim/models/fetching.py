@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,7 @@ def fetch(model: KnownModel, tell: Callable[[str], None] = lambda line: None) ->
         return ready
     root = cache_root() / "models"
     root.mkdir(parents=True, exist_ok=True)
+    _sweep(root, model)
     need = 10 * model.size * 10**6
     if shutil.disk_usage(root).free < need:
         raise InputError(
@@ -86,6 +88,13 @@ def fetch(model: KnownModel, tell: Callable[[str], None] = lambda line: None) ->
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(ready, folder)
     return folder
+
+
+def _sweep(root: Path, model: KnownModel) -> None:
+    """Drop what a killed fetch left; young folders may belong to a fetch that is running now."""
+    for left in root.glob(f".{model.key}-*"):
+        if time.time() - left.stat().st_mtime > 3600:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _download(model: KnownModel, work: Path) -> Path:

@@ -21,7 +21,7 @@ function drawTiles() {
   const measured = counts.all - counts.none;
   const tiles = data.phases.map((name, code) => tile(
     name, measured ? String(counts.of[code]) : NOTHING,
-    measured ? `of ${measured} heads${counts.none ? ` (${counts.none} n/a)` : ""}` : "no κ at this context", name,
+    measured ? `of ${measured} heads${counts.none ? ` (${counts.none} n/a)` : ""}` : "no interval of κ here", name,
   ));
   const attended = finite(headValues("perplexity"));
   const sink = finite(sinkValues("sink_mass"));
@@ -44,22 +44,22 @@ function drawStrips() {
       part.title = `${counts.of[code]} ${name} at ${n} tokens`;
       strip.append(part);
     });
-    if (!strip.children.length) strip.append(element("span", "", "no κ at this context"));
+    if (!strip.children.length) strip.append(element("span", "", "no interval of κ here"));
     return [element("div", context === state.context ? "row-name chosen" : "row-name", `${n} tokens`), strip];
   });
   document.getElementById("strips").replaceChildren(...strips);
 }
 
-// Why κ and the phases are absent, where they are
+// Why phases are absent, where heads have entropy but no phase
 function drawMissing() {
   const box = document.getElementById("missing");
-  const kappa = headValues("kappa").flat();
-  const absent = kappa.filter((value) => value === null).length;
-  const silent = headValues("entropy").flat().filter((value) => value === null).length;
-  box.hidden = absent <= silent;
+  const entropy = headValues("entropy").flat();
+  const measured = entropy.filter((value) => value !== null).length;
+  const phased = headValues("phase").flat().filter((code, index) => entropy[index] !== null && code >= 0).length;
+  box.hidden = phased === measured;
+  const whose = phased ? `only ${phased} of ${measured} heads have a phase` : "no head has a phase";
   const reason = data.missing[state.variant] || "no reason is recorded";
-  const whose = absent === kappa.length ? "no head" : `${kappa.length - absent} of ${kappa.length} heads only`;
-  box.textContent = `κ, and with it the phase, is known for ${whose} at ${data.contexts[state.context]} tokens: ${reason}.`;
+  box.textContent = `At ${data.contexts[state.context]} tokens ${whose}, which needs κ and its interval. From the audit: ${reason}.`;
 }
 
 function drawAll() {
