@@ -155,13 +155,16 @@ def _entropy_lines(axes: Axes, dataset: xarray.Dataset) -> None:
     for layer, head in np.ndindex(phase.shape):
         code = int(phase[layer, head])
         colour = PHASE_COLOURS[PHASES[code]] if code >= 0 else ABSENT_LINE
+        decided = 0 <= code < PHASES.index("undecided")
         axes.plot(
-            curve.log_visible[:, layer], curve.entropy[:, layer, head], "o-", color=colour, lw=1, ms=2, alpha=0.75
-        )
+            curve.log_visible[:, layer], curve.entropy[:, layer, head], "o-", color=colour, lw=1, ms=2, alpha=0.75,
+            zorder=3 if decided else 2,
+        )  # fmt: skip
     low, high = float(np.nanmin(curve.log_visible)), float(np.nanmax(curve.log_visible))
     pad = max(0.05 * (high - low), 0.08)
     left, right = low - pad, high + pad
-    axes.plot([left, right], [left, right], "--", color=INK, lw=1.2)
+    start = max(left, 0.0)  # H is never negative, so the guide begins where ln n does
+    axes.plot([start, right], [start, right], "--", color=INK, lw=1.2)
     axes.plot([left, right], [0, 0], "--", color=INK, lw=1.2)
     middle = left + 0.62 * (right - left)
     axes.annotate(
@@ -194,10 +197,14 @@ def _rho_lines(axes: Axes, dataset: xarray.Dataset) -> None:
             axes.plot(x, y, style, color=colour, lw=1.6, ms=3, label=label)
     for _, _, style, label in kinds:
         axes.plot([], [], style, color=MUTED, lw=1.6, ms=3, label=label)
-    known = np.concatenate([dataset[name].to_numpy().ravel() for name, *_ in kinds])
-    known = known[np.isfinite(known)]
-    if known.size:
-        axes.set_ylim(min(0.0, known.min()) - 0.03, min(1.02, known.max() + 0.08))
+    widths = [1.96 * np.nan_to_num(dataset[f"{name}_se"].to_numpy()).ravel() for name, *_ in kinds]
+    known = [dataset[name].to_numpy().ravel() for name, *_ in kinds]
+    reached = np.concatenate(
+        [value + sign * width for value, width in zip(known, widths, strict=True) for sign in (-1, 1)]
+    )
+    reached = reached[np.isfinite(reached)]
+    if reached.size:
+        axes.set_ylim(max(-1.0, min(0.0, reached.min())) - 0.03, min(1.0, reached.max()) + 0.03)
         axes.legend(loc="lower right", fontsize=9, frameon=False, ncols=2)
     else:
         axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", color=MUTED)

@@ -96,7 +96,8 @@ function drawCurves() {
   const place = range[0] + 0.5 * (range[1] - range[0]);
   Plotly.react(div, [
     ...curveTraces(),
-    { ...guide, x: range, y: range },
+    // H is never negative, so the guide begins where ln n does
+    { ...guide, x: [Math.max(range[0], 0), range[1]], y: [Math.max(range[0], 0), range[1]] },
     { ...guide, x: range, y: [0, 0], yaxis: "y2" },
   ], {
     ...frame(), width: div.clientWidth, height: 480, margin: { l: 58, r: 68, t: 30, b: 52 },
@@ -183,7 +184,8 @@ function drawRho() {
   for (const kind of kinds) {
     traces.push({ type: "scatter", mode: "lines+markers", x: [null], y: [null], name: kind.name, line: { color: colour("muted"), dash: kind.dash }, marker: { symbol: kind.symbol, size: 6 }, hoverinfo: "skip" });
   }
-  const range = [Math.min(0, ...known) - 0.03, Math.min(1.02, Math.max(...known) + 0.08)];
+  const reached = finite(traces.map((trace) => trace.y));
+  const range = [Math.max(-1, Math.min(0, ...reached)) - 0.03, Math.min(1, Math.max(...reached)) + 0.03];
   const ticks = [1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 20, 50].filter((gamma) => 1 - 1 / gamma <= range[1]);
   // an axis without a trace is not drawn
   traces.push({ type: "scatter", x: [data.depths[0]], y: [range[0] - 1], yaxis: "y2", showlegend: false, hoverinfo: "skip" });

@@ -125,7 +125,7 @@ function drawMap(key) {
   Plotly.react(div, [trace, crosses], {
     ...frame(), width, height: data.layers.length * rowHeight + MAP_MARGIN.t + MAP_MARGIN.b, margin: MAP_MARGIN,
     plot_bgcolor: colour("panel"),
-    xaxis: { ...axis, range: [-0.5, data.heads_axis.length - 0.5], ...thinned(data.heads_axis, columnWidth, 20), title: { text: "head", standoff: 4, font: { size: 12 } } },
+    xaxis: { ...axis, range: [-0.5, data.heads_axis.length - 0.5], ...thinned(data.heads_axis, columnWidth, 7 * String(data.heads_axis.at(-1)).length + 5), title: { text: "head", standoff: 4, font: { size: 12 } } },
     yaxis: { ...axis, range: [data.layers.length - 0.5, -0.5], ...thinned(data.layers, rowHeight, 14), title: { text: "layer", standoff: 2, font: { size: 12 } } },
   }, { displayModeBar: false });
   drawScale(key);

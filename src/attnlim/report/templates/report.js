@@ -39,7 +39,9 @@ function drawStrips() {
     const strip = element("div", "strip");
     data.phases.forEach((name, code) => {
       if (!counts.of[code]) return;
-      const part = element("span", name, `${name[0].toUpperCase()} ${counts.of[code]}`);
+      // a part too narrow for its number keeps it in its title
+      const narrow = counts.of[code] < 0.05 * (counts.all - counts.none);
+      const part = element("span", name, narrow ? "" : `${name[0].toUpperCase()} ${counts.of[code]}`);
       part.style.flex = `${counts.of[code]} 1 0`;
       part.title = `${counts.of[code]} ${name} at ${n} tokens`;
       strip.append(part);

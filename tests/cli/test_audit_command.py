@@ -1,0 +1,241 @@
+"""`attnlim audit` from the outside: what it writes, what it prints, what it refuses, what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from attnlim.core.runs import open_run
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+OneLine = Callable[[subprocess.CompletedProcess[str], str], None]
+SMALL = ("--context", "32,128", "--windows", "3", "--rows", "64", "--device", "cpu")
+
+
+def tree_bytes(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_run_folder_report_table_and_json(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
+    done = attnlim("audit", tiny_folder, *SMALL)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "runs" / "audit-tiny-llama"
+    assert sorted(path.name for path in run.iterdir()) == ["data.zarr", "heads.csv", "report.html", "run.json"]
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert "At 128 tokens, of 12 heads" in done.stdout
+    assert "undecided" in done.stdout and "largest logit" in done.stdout
+
+    dataset, record = open_run(run)
+    assert dataset.sizes["context"] == 2 and dataset.sizes["layer"] == 3 and dataset.sizes["head"] == 4
+    assert record["status"] == "finished" and record["seeds"] == {"rows": 0}
+    assert record["arguments"]["context"] == [32, 128]
+    heads = pd.read_csv(run / "heads.csv")
+    assert len(heads) == 2 * 3 * 4
+    picked = heads.query("context == 128 and layer == 2 and head == 1").iloc[0]
+    at = dataset.sel(context=128, layer=2, head=1)
+    for name in ("entropy", "kappa", "sink_mass", "largest_logit", "distance_no_sink"):
+        assert picked[name] == pytest.approx(float(at[name]), rel=1e-12)
+    assert picked["rho_input"] == pytest.approx(float(dataset["rho_input"].sel(context=128, layer=2)))
+
+    redrawn = (run / "report.html").read_bytes()
+    (run / "report.html").unlink()
+    again = attnlim("report", run)
+    assert again.returncode == 0 and (run / "report.html").read_bytes() == redrawn
+
+    asked = attnlim("audit", tiny_folder, *SMALL, "--out", "other", "--json")
+    answer = json.loads(asked.stdout)
+    assert answer["run"] == "other" and len(answer["heads"]) == 24
+    assert "\n".join(answer["verdict"]) == dataset.attrs["verdict"]
+    assert tree_bytes(tmp_path / "other" / "data.zarr") == tree_bytes(run / "data.zarr")
+
+
+def test_text_from_a_file_and_from_standard_input_agree(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
+    text = "To be, or not to be, that is the question. " * 60
+    (tmp_path / "play.txt").write_text(text)
+    assert attnlim("audit", tiny_folder, *SMALL, "--text", "play.txt", "--out", "a").returncode == 0
+    assert attnlim("audit", tiny_folder, *SMALL, "--text", "-", "--out", "b", stdin=text).returncode == 0
+    first, second = (open_run(tmp_path / name)[0] for name in "ab")
+    xr.testing.assert_equal(first, second)
+    assert (first.attrs["text"], second.attrs["text"]) == ("play.txt", "standard input")
+
+
+def test_dry_run_writes_nothing(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
+    done = attnlim("audit", tiny_folder, *SMALL, "--dry-run")
+    assert done.returncode == 0
+    assert "would run 3 windows of 32 tokens" in done.stdout and "GB on this machine" in done.stdout
+    machine = json.loads(attnlim("audit", tiny_folder, *SMALL, "--dry-run", "--json").stdout)
+    assert machine["seconds"] >= 0 and machine["memory_bytes"] > 0 and len(machine["cells"]) == 6
+    assert not list(tmp_path.iterdir())
+
+
+def test_compare(attnlim: Run, tiny_folder: Path, one_line: OneLine) -> None:
+    attnlim("audit", tiny_folder, *SMALL, "--out", "a")
+    attnlim("audit", tiny_folder, *SMALL, "--out", "b", "--seed", "1")
+    done = attnlim("audit", "--compare", "a", "b")
+    assert done.returncode == 0 and max(map(len, done.stdout.splitlines())) <= 100
+    assert "median tokens attended" in done.stdout and "frozen heads" in done.stdout
+    rows = pd.DataFrame(json.loads(attnlim("audit", "--compare", "a", "b", "--json").stdout))
+    counts = rows[rows["quantity"].str.endswith(" heads") & (rows["context"] == 128)]
+    assert counts["first"].sum() == counts["second"].sum() == 12
+    attnlim("audit", tiny_folder, "--context", "64", "--windows", "2", "--rows", "8", "--out", "c")
+    one_line(attnlim("audit", "--compare", "a", "c"), "share no context: [32, 128] against [64]")
+    one_line(attnlim("audit", "--compare", "a", "nowhere"), "no finished run at nowhere")
+
+
+BAD_INPUT = {
+    "no model": ((), "audit needs a MODEL"),
+    "unknown model": (("audit", "no/such/model/at/all"), "does not exist"),
+    "missing text": (("audit", "TINY", *SMALL, "--text", "missing.txt"), "missing.txt: No such file"),
+    "short text": (
+        ("audit", "TINY", *SMALL, "--text", "short.txt"),
+        "3 windows of 128 tokens need a text of 384 tokens",
+    ),
+    "beyond the positions": (("audit", "TINY", "--context", "512"), "context 512 is beyond the 256 positions"),
+    "context not a number": (("audit", "TINY", "--context", "long"), "--context must be lengths such as"),
+    "context too small": (
+        ("audit", "TINY", "--context", "1"),
+        "--context must be a whole number of at least 16, got 1",
+    ),
+    "no windows": (
+        ("audit", "TINY", *SMALL, "--windows", "0"),
+        "--windows must be a whole number of at least 1, got 0",
+    ),
+    "no rows": (("audit", "TINY", *SMALL, "--rows", "0"), "--rows must be a whole number of at least 1, got 0"),
+    "negative seed": (("audit", "TINY", *SMALL, "--seed", "-1"), "--seed must be a whole number of at least 0, got -1"),
+    "k_min": (("audit", "TINY", *SMALL, "--k-min", "1"), "--k-min must be a whole number of at least 2, got 1"),
+    "margins crossed": (("audit", "TINY", *SMALL, "--frozen-below", "0.9"), "--frozen-below must be"),
+    "margin NaN": (
+        ("audit", "TINY", *SMALL, "--diluted-above", "nan"),
+        "--diluted-above must be a finite number, got nan",
+    ),
+    "dtype": (("audit", "TINY", *SMALL, "--dtype", "int4"), "--dtype must be one of"),
+    "device": (("audit", "TINY", *SMALL[:-1], "cuda:99"), "--device cuda:99 cannot be used here"),
+    "unknown option": (("audit", "TINY", "--contxt", "3"), "No such option: --contxt"),
+    "option of a wrong type": (("audit", "TINY", "--windows", "four"), "'four' is not a valid integer"),
+    "nothing to report": (("report", "nowhere"), "no finished run at nowhere"),
+    "unknown known model": (("models", "get", "gpt5"), "model must be one of smollm2, minilm"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line(case: str, attnlim: Run, tiny_folder: Path, tmp_path: Path, one_line: OneLine) -> None:
+    arguments, phrase = BAD_INPUT[case]
+    (tmp_path / "short.txt").write_text("a short text")
+    one_line(attnlim(*(str(tiny_folder) if word == "TINY" else word for word in arguments or ("audit",))), phrase)
+    assert [path.name for path in tmp_path.iterdir()] == ["short.txt"]
+
+
+def test_a_finished_run_is_not_replaced_unasked(attnlim: Run, tiny_folder: Path, one_line: OneLine) -> None:
+    small = ("--context", "32", "--windows", "2", "--rows", "8")
+    assert attnlim("audit", tiny_folder, *small).returncode == 0
+    one_line(attnlim("audit", tiny_folder, *small), "holds a finished run; use another --out, or --overwrite")
+    assert attnlim("audit", tiny_folder, *small, "--overwrite").returncode == 0
+
+
+def test_a_store_of_another_version_is_refused(
+    attnlim: Run, tiny_folder: Path, tmp_path: Path, one_line: OneLine
+) -> None:
+    attnlim("audit", tiny_folder, "--context", "32", "--windows", "2", "--rows", "8", "--out", "a")
+    record = json.loads((tmp_path / "a" / "run.json").read_text())
+    (tmp_path / "a" / "run.json").write_text(json.dumps(record | {"store_version": 99}))
+    one_line(attnlim("report", "a"), "was written with store version 99")
+
+
+def test_killed_at_random_and_resumed_gives_the_same_bytes(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
+    work = ("--context", "64,128,256", "--windows", "8", "--rows", "200", "--device", "cpu")
+    assert attnlim("audit", tiny_folder, *work, "--out", "clean").returncode == 0
+    command = [sys.executable, "-m", "attnlim", "audit", str(tiny_folder), *work, "--out", "killed"]
+    moments, kills = random.Random(0), 0
+    for _ in range(10):
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cells = tmp_path / "killed.partial" / "cells"
+        here = len(list(cells.glob("*.npz"))) if cells.exists() else 0
+        wanted = here + moments.randint(1, 4)  # a moment after this many cells, wherever in the next one
+        while process.poll() is None and not (cells.exists() and len(list(cells.glob("*.npz"))) >= min(wanted, 23)):
+            time.sleep(0.001)
+        time.sleep(moments.random() * 0.02)
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+        assert not (tmp_path / "killed").exists()
+    assert kills >= 3
+    if not (tmp_path / "killed").exists():
+        assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+    assert tree_bytes(tmp_path / "killed" / "data.zarr") == tree_bytes(tmp_path / "clean" / "data.zarr")
+    assert (tmp_path / "killed" / "heads.csv").read_bytes() == (tmp_path / "clean" / "heads.csv").read_bytes()
+    first, second = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("clean", "killed"))
+    for record in (first, second):
+        for name in ("started", "finished", "seconds", "environment", "command"):
+            record.pop(name)
+        record["arguments"].pop("out")
+    assert first == second
+
+
+def test_ctrl_c_keeps_what_was_finished(tiny_folder: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "attnlim",
+        "audit",
+        str(tiny_folder),
+        "--context",
+        "64,256",
+        "--windows",
+        "8",
+        "--out",
+        "run",
+    ]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    cells = tmp_path / "run.partial" / "cells"
+    while not list(cells.glob("*.npz")):
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert said.strip().splitlines()[-1].startswith("attnlim: interrupted; what was finished is kept")
+    assert list(cells.glob("*.npz")) and not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("mount") is None, reason="a really full disk needs root, to mount a small one"
+)
+def test_a_full_disk_is_one_line_and_leaves_no_run(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
+    small = tmp_path / "disk"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", small], capture_output=True).returncode:
+        pytest.skip("this machine does not let root mount a tmpfs")
+    try:
+        done = attnlim("audit", tiny_folder, "--context", "32,128", "--windows", "8", "--out", small / "run")
+        assert done.returncode == 2
+        assert done.stderr.strip().splitlines()[-1].startswith("attnlim: the disk is full")
+        assert "Traceback" not in done.stderr
+        assert not (small / "run").exists()
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_minilm_from_end_to_end(attnlim: Run, tmp_path: Path) -> None:
+    """An encoder: every row sees every key, so κ comes from the contexts and the first context has none."""
+    done = attnlim("audit", "minilm", "--context", "32,128", "--windows", "2", "--rows", "64", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    dataset, _ = open_run(tmp_path / "runs" / "audit-minilm")
+    assert dataset.attrs["kappa_source"] == "contexts"
+    assert np.isnan(dataset["kappa"].sel(context=32)).all() and (dataset["phase"].sel(context=32) == -1).all()
+    np.testing.assert_array_equal(dataset["kappa"].sel(context=128), dataset["kappa_contexts"])
+    assert np.isfinite(dataset["kappa"].sel(context=128)).all()
