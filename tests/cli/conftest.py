@@ -28,13 +28,13 @@ def attnlim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Any, minilm: Any) -> Path:
-    """A tiny random Llama on disk, with a real tokenizer's first 97 tokens standing for all."""
+    """A tiny random Llama on disk, and a tokenizer of one token a letter."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     path = tmp_path_factory.mktemp("checkpoints") / "tiny-llama"
     tiny("llama").save_pretrained(path)
-    vocabulary = {"[UNK]": 0} | {chr(32 + i): i + 1 for i in range(95)} | {"\n": 96}
+    vocabulary = {"[PAD]": 0} | {chr(32 + i): i + 1 for i in range(95)} | {"[UNK]": 96}
     letters = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     letters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     PreTrainedTokenizerFast(tokenizer_object=letters, unk_token="[UNK]").save_pretrained(path)

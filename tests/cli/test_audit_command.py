@@ -116,7 +116,10 @@ BAD_INPUT = {
     "no rows": (("audit", "TINY", *SMALL, "--rows", "0"), "--rows must be a whole number of at least 1, got 0"),
     "negative seed": (("audit", "TINY", *SMALL, "--seed", "-1"), "--seed must be a whole number of at least 0, got -1"),
     "k_min": (("audit", "TINY", *SMALL, "--k-min", "1"), "--k-min must be a whole number of at least 2, got 1"),
-    "margins crossed": (("audit", "TINY", *SMALL, "--frozen-below", "0.9"), "--frozen-below must be"),
+    "margins crossed": (
+        ("audit", "TINY", *SMALL, "--frozen-below", "0.9"),
+        "--frozen-below must be a finite number below 0.8, got 0.9",
+    ),
     "margin NaN": (
         ("audit", "TINY", *SMALL, "--diluted-above", "nan"),
         "--diluted-above must be a finite number, got nan",
@@ -124,7 +127,7 @@ BAD_INPUT = {
     "dtype": (("audit", "TINY", *SMALL, "--dtype", "int4"), "--dtype must be one of"),
     "device": (("audit", "TINY", *SMALL[:-1], "cuda:99"), "--device cuda:99 cannot be used here"),
     "unknown option": (("audit", "TINY", "--contxt", "3"), "No such option: --contxt"),
-    "option of a wrong type": (("audit", "TINY", "--windows", "four"), "'four' is not a valid integer"),
+    "option of a wrong type": (("audit", "TINY", "--windows", "four"), "Invalid value for '--windows'"),
     "nothing to report": (("report", "nowhere"), "no finished run at nowhere"),
     "unknown known model": (("models", "get", "gpt5"), "model must be one of smollm2, minilm"),
 }

@@ -41,7 +41,7 @@ def test_resumes_after_a_failure(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_file_does_not_count(tmp_path: Path) -> None:
-    (tmp_path / "cell-0.unfinished").write_bytes(b"half")
+    (tmp_path / ".cell-0-x.npz").write_bytes(b"half")
     assert len(list(run_cells(CELLS[:1], work, tmp_path))) == 1
     assert (tmp_path / "cell-0.npz").exists()
 

@@ -165,14 +165,7 @@ def make_plan(
     note: str,
 ) -> Plan:
     """Check everything that an audit needs; arguments and errors as for :func:`audit`."""
-    whole_number("--windows", n_windows, 1)
-    whole_number("--rows", n_rows, 1)
-    whole_number("--seed", seed, 0)
-    whole_number("--k-min", k_min, 2)
-    real_number(
-        "--frozen-below", margins.frozen_below, below=margins.diluted_above, advice="it lies below --diluted-above"
-    )
-    real_number("--diluted-above", margins.diluted_above)
+    check_numbers(n_windows, n_rows, seed, k_min, margins)
     sizes = _check_contexts(model, contexts)
     windows = cut_windows(tokenizer, text, n_windows, sizes[-1])
     model.eval()
@@ -193,6 +186,20 @@ def make_plan(
         "device": str(next(model.parameters()).device),
     }
     return Plan(model, windows, sizes, n_rows, seed, k_min, margins, parts, attributes)
+
+
+def check_numbers(n_windows: int, n_rows: int, seed: int, k_min: int, margins: Margins) -> None:
+    """What can be refused before a model is loaded.
+
+    Raises:
+        InputError: a number out of its range, or margins in the wrong order.
+    """
+    whole_number("--windows", n_windows, 1)
+    whole_number("--rows", n_rows, 1)
+    whole_number("--seed", seed, 0)
+    whole_number("--k-min", k_min, 2)
+    top = real_number("--diluted-above", margins.diluted_above)
+    real_number("--frozen-below", margins.frozen_below, below=top, advice=f"it lies below --diluted-above, {top:g}")
 
 
 def run_plan(

@@ -74,19 +74,21 @@ def _sink(data: xr.Dataset) -> str:
         text += f" ({_percent(float(mass[0]))} at {int(data.context[0])} tokens)"
     strong = int((data["sink_mass"].sel(context=longest) > 0.5).sum())
     text += (
-        f"; {strong} {_heads(strong)} it more than half of theirs." if strong else "; no head gives it more than half."
+        f"; {_heads(strong)} {'gives' if strong == 1 else 'give'} it more than half of theirs."
+        if strong
+        else "; no head gives it more than half."
     )
     counts = phase_counts(data, longest, "_no_sink")
     if sum(counts[name] for name in PHASES):
         text += (
-            f" Without it the median head attends to {_tokens(data, longest, '_no_sink')} tokens, and "
-            f"{counts['diluted']} heads are diluted, {counts['sparse']} sparse, {counts['frozen']} frozen."
+            f" Without it the median head attends to {_tokens(data, longest, '_no_sink')} tokens; counted that way "
+            f"{counts['diluted']} are diluted, {counts['sparse']} sparse, {counts['frozen']} frozen."
         )
     return text
 
 
 def _heads(n: int) -> str:
-    return "head gives" if n == 1 else "heads give"
+    return f"{n} head" if n == 1 else f"{n} heads"
 
 
 def _collapse(data: xr.Dataset) -> str:
@@ -104,7 +106,7 @@ def _collapse(data: xr.Dataset) -> str:
     deepest = int(np.argmax(np.abs(change.values)))
     with_length = float(change[deepest])
     text += (
-        f"; with length it moves by {with_length:+.2f} at most"
+        f"; with length it moves by {_signed(with_length)} at most"
         f" ({_cosine(float(shortest[deepest]))} at {int(data.context[0])} tokens,"
         f" {_cosine(float(longest[deepest]))} at {int(data.context[-1])}, before layer {deepest}). "
     )
@@ -137,7 +139,7 @@ def _doubts(data: xr.Dataset) -> str:
     )
     if clash:
         told.append(
-            f"The gap count disagrees with κ on {clash} heads (b_c above 1 where κ is low, or below 1 where it is high)."
+            f"The gap count disagrees with κ on {_heads(clash)} (b_c above 1 where κ is low, or below 1 where it is high)."
         )
     if data.attrs["kappa_source"] == "positions" and data.sizes["context"] > 1:
         apart = (data["kappa_contexts_low"] > longest["kappa_high"]) | (
@@ -145,7 +147,7 @@ def _doubts(data: xr.Dataset) -> str:
         )
         if int(apart.sum()):
             told.append(
-                f"κ over contexts and κ over positions do not agree within their intervals on {int(apart.sum())} heads."
+                f"κ over contexts and κ over positions do not agree within their intervals on {_heads(int(apart.sum()))}."
             )
     return " ".join(told)
 
@@ -216,3 +218,7 @@ def _percent(share: float) -> str:
 
 def _cosine(rho: float) -> str:
     return f"{rho:.2f}"
+
+
+def _signed(change: float) -> str:
+    return f"{change:+.2f}".replace("-", "−")

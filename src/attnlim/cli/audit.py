@@ -56,24 +56,23 @@ def command(
         return
     if model is None:
         raise InputError("audit needs a MODEL, such as smollm2, a folder or a hub name; see `attnlim models list`")
-    if context is not None:
-        contexts = parse_contexts(context)
+    contexts = None if context is None else parse_contexts(context)
     extra("transformers", "models")
     extra("plotly", "report")
     folder = out or Path("runs") / f"audit-{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}"
-    from attnlim.core.runs import refuse_finished
-
-    if not dry_run:
-        refuse_finished(folder, overwrite)
-
     from attnlim.audit.assemble import Margins
-    from attnlim.audit.measure import make_plan
+    from attnlim.audit.measure import check_numbers, make_plan
+    from attnlim.core.runs import refuse_finished
     from attnlim.models.loading import load, trained_length
     from attnlim.models.text import read_text
 
+    margins = Margins(diluted_above, frozen_below)
+    check_numbers(windows, rows, seed, k_min, margins)
+    if not dry_run:
+        refuse_finished(folder, overwrite)
     written = read_text(text)
     loaded = load(model, device=device, dtype=dtype, device_map=device_map, trust_remote_code=trust_remote_code)
-    if context is None:
+    if contexts is None:
         longest = min(8192, trained_length(loaded.model) or 8192)
         contexts = [longest // 16, longest // 4, longest]
     plan = make_plan(
@@ -85,7 +84,7 @@ def command(
         n_rows=rows,
         seed=seed,
         k_min=k_min,
-        margins=Margins(diluted_above, frozen_below),
+        margins=margins,
         name=loaded.name,
         note=loaded.note,
     )
@@ -220,7 +219,7 @@ def _show(dataset: xr.Dataset, folder: Path, as_json: bool) -> None:
         f"at {int(dataset.context[-1])} tokens, heads of each phase, tokens attended and attention on the first token:"
     )
     Console(width=width, highlight=False).print(table)
-    print(f"report: {folder / 'report.html'} · data: {folder / 'data.zarr'} · table: {folder / 'heads.csv'}")
+    print(f"in {folder}: report.html, data.zarr, heads.csv, run.json")
 
 
 def _compare(first: Path, second: Path, as_json: bool) -> None:

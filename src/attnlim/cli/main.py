@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import errno
 import sys
-from typing import Annotated
+from typing import Annotated, Any, cast
 
-import click
 import typer
 
 import attnlim
 from attnlim.cli import audit, models, report
 from attnlim.core.checks import InputError
+
+# newer typer carries a click of its own: these are the error classes of whichever is in use
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+ClickError: type[Exception] = typer.BadParameter.__mro__[2]
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="attnlim",
@@ -44,17 +49,17 @@ def main() -> None:
         code = app(standalone_mode=False)
     except InputError as reason:
         code = _complain(str(reason))
-    except click.UsageError as reason:
-        code = _complain(f"{reason.format_message()} See `attnlim --help`.")
-    except click.ClickException as reason:
-        code = _complain(reason.format_message())
-    except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted; what was finished is kept, give the same command again to go on")
-        code = 130
+    except ClickError as reason:
+        said = cast(Any, reason).format_message()
+        code = _complain(f"{said} See `attnlim --help`." if isinstance(reason, UsageError) else said)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
     except OSError as reason:
         if reason.errno != errno.ENOSPC:
             raise
         code = _complain("the disk is full; free some space, then give the same command again to go on")
+    if code == INTERRUPTED:  # typer turns Ctrl-C into this code by itself
+        _complain("interrupted; what was finished is kept, give the same command again to go on")
     sys.exit(code or 0)
 
 

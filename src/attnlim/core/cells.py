@@ -6,13 +6,14 @@ the same command goes on from the last finished cell, to the same bytes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from attnlim.core.files import replacing
 
 Arrays = dict[str, np.ndarray]
 
@@ -57,15 +58,7 @@ def run_cells(
         else:
             arrays = work(**cell.arguments)
             if path is not None:
-                _store(path, arrays)
+                with replacing(path) as unfinished:
+                    np.savez(unfinished, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for allow_pickle
         done(cell, was_stored)
         yield cell, arrays
-
-
-def _store(path: Path, arrays: Arrays) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    with open(unfinished, "wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub types the keywords as allow_pickle
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)

@@ -58,6 +58,8 @@ def real_number(
             wanted = f"a number in {left}{above:.12g}, {below:.12g}{right}"
         elif math.isfinite(above):
             wanted = f"a finite number {'of at least' if closed else 'above'} {above:.12g}"
+        elif math.isfinite(below):
+            wanted = f"a finite number {'of at most' if closed else 'below'} {below:.12g}"
         else:
             wanted = "a finite number"
         raise InputError(_line(f"{name} must be {wanted}, got {value!r}", advice))

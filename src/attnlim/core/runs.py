@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import subprocess
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import xarray as xr
 
 import attnlim
 from attnlim.core.checks import InputError
+from attnlim.core.files import replacing
 
 STORE_VERSION = 1
 RECORDED_PACKAGES = (
@@ -107,8 +109,10 @@ class RunFolder:
     def store(self, dataset: xr.Dataset) -> None:
         """Write the data as Zarr (``data.zarr``), replacing what an interrupted finish left."""
         shutil.rmtree(self.partial / "data.zarr", ignore_errors=True)
-        # Zarr v3 has no specification for consolidated metadata yet, and a folder on disk does not need it
-        dataset.to_zarr(self.partial / "data.zarr", mode="w", consolidated=False, zarr_format=3)
+        with warnings.catch_warnings():
+            # Zarr v3 has no specification of it yet, but without it whoever opens the store gets a warning
+            warnings.filterwarnings("ignore", message="Consolidated metadata")
+            dataset.to_zarr(self.partial / "data.zarr", mode="w", consolidated=True, zarr_format=3)
 
     def close_record(self) -> dict[str, Any]:
         """The finished run.json, with times and status."""
@@ -168,7 +172,7 @@ def open_run(folder: Path) -> tuple[xr.Dataset, dict[str, Any]]:
             f"use attnlim {record.get('version', 'of that time')} or run the command again"
         )
     try:
-        with xr.open_zarr(folder / "data.zarr", consolidated=False, chunks=None) as stored:
+        with xr.open_zarr(folder / "data.zarr", chunks=None) as stored:
             dataset = stored.load()
     except (OSError, ValueError, KeyError) as reason:
         raise InputError(f"{folder / 'data.zarr'} cannot be read ({reason}); run the command again") from reason
@@ -177,9 +181,8 @@ def open_run(folder: Path) -> tuple[xr.Dataset, dict[str, Any]]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file in one step: it is either the old one or the whole new one."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
 
 
 def environment() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 
 from attnlim.core.checks import extra, one_of
-from attnlim.report.atomic import replacing
+from attnlim.core.files import replacing
 from attnlim.report.reading import PHASES, checked, entropy_curve, facts, missing_reason
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 import xarray
 
 from attnlim.core.checks import extra
-from attnlim.report.atomic import replacing
+from attnlim.core.files import replacing
 from attnlim.report.payload import page_data
 from attnlim.report.reading import checked, facts
 

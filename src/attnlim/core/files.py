@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, whatever stops the process that writes them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside ``path`` to write into; it takes the place of ``path`` when the block ends well.
 
+    What a killed process leaves begins with a dot and is never mistaken for the file.
+
     Args:
         path: the file to make or replace; its folder is made if it is missing.
 
@@ -25,7 +27,9 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        # mkstemp makes the file private; a report is as readable as any other new file
+        with open(temporary, "rb+") as written:
+            os.fsync(written.fileno())
+        # mkstemp makes the file private; it is to be as readable as any other new file
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
