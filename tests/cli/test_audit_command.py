@@ -165,9 +165,11 @@ def test_killed_at_random_and_resumed_gives_the_same_bytes(attnlim: Run, tiny_fo
     for _ in range(10):
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cells = tmp_path / "killed.partial" / "cells"
-        here = len(list(cells.glob("*.npz"))) if cells.exists() else 0
+        here = len(list(cells.glob("context*.npz"))) if cells.exists() else 0
         wanted = here + moments.randint(1, 4)  # a moment after this many cells, wherever in the next one
-        while process.poll() is None and not (cells.exists() and len(list(cells.glob("*.npz"))) >= min(wanted, 23)):
+        while process.poll() is None and not (
+            cells.exists() and len(list(cells.glob("context*.npz"))) >= min(wanted, 23)
+        ):
             time.sleep(0.001)
         time.sleep(moments.random() * 0.02)
         if process.poll() is not None:
@@ -205,14 +207,14 @@ def test_ctrl_c_keeps_what_was_finished(tiny_folder: Path, tmp_path: Path) -> No
     ]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     cells = tmp_path / "run.partial" / "cells"
-    while not list(cells.glob("*.npz")):
+    while not list(cells.glob("context*.npz")):
         assert process.poll() is None
         time.sleep(0.001)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
     assert said.strip().splitlines()[-1].startswith("attnlim: interrupted; what was finished is kept")
-    assert list(cells.glob("*.npz")) and not (tmp_path / "run").exists()
+    assert list(cells.glob("context*.npz")) and not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(
