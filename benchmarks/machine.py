@@ -1,0 +1,70 @@
+"""What a figure was measured on, and how fast this machine can go at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from attnlim.core.runs import environment
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, threads and versions."""
+    model = platform.processor()
+    if Path("/proc/cpuinfo").exists():
+        names = [
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": device,
+        **environment(),
+    }
+
+
+def seconds(work: Callable[[], Any], repeats: int = 5) -> float:
+    """Median wall time of ``work`` after one call that warms up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def rates(n: int = 1 << 20) -> dict[str, float]:
+    """This machine's own float64 matrix-product rate (flop/s) and exponentials, float32 sorts a second."""
+    left, right = torch.rand(1024, 1024, dtype=torch.float64), torch.rand(1024, 1024, dtype=torch.float64)
+    values = torch.rand(128, n // 128)
+    wide = values.double()
+    array = values.numpy()
+    return {
+        "float64_matmul_flops": 2 * 1024**3 / seconds(lambda: left @ right),
+        "float64_exp": n / seconds(lambda: torch.exp(wide)),
+        "float32_sort": n / seconds(lambda: array.copy().sort(axis=1)),
+    }
+
+
+def write(name: str, figures: dict[str, Any]) -> None:
+    """Print the figures, and keep them in results/NAME.json with the machine they were measured on."""
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"figures": figures, "machine": machine()}, indent=1)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+    print(text)
