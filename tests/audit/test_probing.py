@@ -65,6 +65,7 @@ def test_equals_twin_from_the_same_query_and_key(kind: str, padded: bool, tiny: 
         for sequence in range(2):
             visible = seen_keys(kind, model, layer, mask[sequence])
             kept = [row for row in rows.tolist() if mask[sequence, row]]
+            assert found.most_visible[layer][sequence] == int(visible[mask[sequence].bool()].sum(1).max())
             first = int(mask[sequence].argmax())
             for place, row in enumerate(kept):
                 assert int(found.visible[layer][sequence][place]) == int(visible[row].sum())

@@ -53,7 +53,7 @@ class Margins:
 def summarise_rows(found: Probed, parts: Anatomy, n_octaves: int) -> Arrays:
     """One cell's arrays: the rows of one forward of one sequence, averaged within octaves of visible keys.
 
-    Octave j holds the rows that see more than top/2^(j+1) and at most top/2^j keys, where top is the most that a
+    Octave j holds the rows that see more than top/2^(j+1) and at most top/2^j keys, where top is the most that any
     row of the layer sees; octave 0 is "the sample at n".
 
     Returns:
@@ -69,7 +69,7 @@ def summarise_rows(found: Probed, parts: Anatomy, n_octaves: int) -> Arrays:
     for place, layer in enumerate(parts.layers):
         statistics = {name: value.cpu().numpy() for name, value in found.statistics[place][0].items()}
         visible = found.visible[place][0].cpu().numpy()
-        octave = np.floor(np.log2(visible.max() / visible)).astype(int)
+        octave = np.floor(np.log2(found.most_visible[place][0] / visible)).astype(int)
         for j in range(n_octaves):
             inside = octave == j
             arrays["n_rows"][j, place] = inside.sum()

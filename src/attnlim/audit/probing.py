@@ -64,12 +64,14 @@ class Probed:
     Attributes:
         statistics: one dict a layer and sequence of the batch: name → (n_heads, n_rows) float64.
         visible: one (n_rows,) int64 tensor a layer and sequence: keys that each row sees.
+        most_visible: the most keys that any row of the layer sees, sampled or not, a layer and sequence.
         rho_input: one ρ̂ a layer and sequence, of the attention's own input.
         rho_residual: one ρ̂ a block input and sequence, and one of the last block's output.
     """
 
     statistics: list[list[dict[str, Tensor]]] = field(default_factory=list)
     visible: list[list[Tensor]] = field(default_factory=list)
+    most_visible: list[list[int]] = field(default_factory=list)
     rho_input: list[list[float]] = field(default_factory=list)
     rho_residual: list[list[float]] = field(default_factory=list)
 
@@ -161,6 +163,10 @@ def probe(
             counts.append(mine.visible.sum(dim=1))
         found.statistics.append(statistics)
         found.visible.append(counts)
+        # causal rows see more the later they are; two-sided windows are widest away from the ends
+        n_queries = call.query.shape[2]
+        widest = visible_keys(call, torch.tensor([n_queries // 2, n_queries - 1])).sum(dim=2).amax(dim=1)
+        found.most_visible.append(widest.expand(call.query.shape[0]).tolist())
 
     with ExitStack() as stack:
         stack.enter_context(attached(model, measure))

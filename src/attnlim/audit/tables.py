@@ -34,14 +34,14 @@ def layer_table(dataset: xr.Dataset, context: int | None = None) -> pd.DataFrame
     """One row a layer at one context (the longest by default).
 
     Returns:
-        columns layer, rho_hat (of the attention's input), gamma_c, the number of heads in each phase, the median
+        columns layer, rho_input (of the attention's input), gamma_c, the number of heads in each phase, the median
         and the quartiles over heads of the tokens attended, the mean attention on the first token, and the
         largest logit.
     """
     at = dataset.sel(context=int(dataset.context[-1]) if context is None else context)
     phase, tokens = at["phase"].values, at["perplexity"].values
     frame = pd.DataFrame(
-        {"layer": at["layer"].values, "rho_hat": at["rho_input"].values, "gamma_c": at["gamma_c"].values}
+        {"layer": at["layer"].values, "rho_input": at["rho_input"].values, "gamma_c": at["gamma_c"].values}
     )
     for code, name in enumerate(PHASES):
         frame[name] = (phase == code).sum(axis=1)

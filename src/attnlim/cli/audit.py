@@ -212,7 +212,7 @@ def _show(dataset: xr.Dataset, folder: Path, as_json: bool) -> None:
     for row in layer_table(dataset).to_dict("records"):
         tokens = f"{_size(row['tokens_median'])} ({_size(row['tokens_low'])}–{_size(row['tokens_high'])})"
         counts = [str(row[name] or "·") for name in ("diluted", "sparse", "frozen", "undecided")]
-        rho, gamma_c = f"{row['rho_hat']:.2f}", f"{row['gamma_c']:.2f}"
+        rho, gamma_c = f"{row['rho_input']:.2f}", f"{row['gamma_c']:.2f}"
         sink, logit = f"{100 * row['sink_mass']:.0f} %", f"{row['largest_logit']:.1f}"
         table.add_row(str(row["layer"]), rho, gamma_c, *counts, tokens, sink, logit)
     print(
