@@ -17,6 +17,7 @@ from attnlim.context.phases import PHASES, classify
 from attnlim.core.cells import Arrays
 from attnlim.core.intervals import IntervalArray, jackknife_mean
 from attnlim.core.regression import slope
+from attnlim.core.symbols import lookup
 
 SCHEMA = 1
 # κ over positions is fitted over this many octaves of visible keys: down to a sixteenth of the context
@@ -29,17 +30,6 @@ MEANS = (
     *(name for base in ROW_STATISTICS for name in (base, f"{base}_no_sink") if name not in MAXIMA),
     "sink_mass",
 )
-
-DESCRIPTIONS = {
-    "entropy": ("entropy of a row's attention", "nat"),
-    "perplexity": ("exp(entropy): tokens that a row attends to", "tokens"),
-    "participation": ("1/Σ A²: tokens that a row attends to", "tokens"),
-    "largest_weight": ("largest weight of a row", "1"),
-    "distance": ("mean distance attended", "tokens"),
-    "critical_multiplier": ("gap count b_c: the multiplier at which the row would be critical", "1"),
-    "largest_logit": ("largest raw logit over the sampled rows (query·key × softmax scale)", "1"),
-    "sink_mass": ("attention on the first token", "1"),
-}
 
 
 @dataclass(frozen=True)
@@ -156,10 +146,10 @@ def assemble(
 
     for name, dims in (("rho_input", ("context", "layer")), ("rho_residual", ("context", "depth"))):
         rho = jackknife_mean(samples[name], axis=1)
-        variables[name] = (dims, rho.estimate, {"long_name": "mean pairwise cosine of the tokens", "units": "1"})
+        variables[name] = (dims, rho.estimate, _about(name))
         variables[f"{name}_se"] = (dims, rho.standard_error)
     gamma_c = jackknife_mean(1 / (1 - samples["rho_input"]), axis=1)
-    variables["gamma_c"] = (("context", "layer"), gamma_c.estimate, {"long_name": "1/(1 - ρ̂)", "units": "1"})
+    variables["gamma_c"] = (("context", "layer"), gamma_c.estimate, _about("gamma_c"))
     variables["gamma_c_se"] = (("context", "layer"), gamma_c.standard_error)
 
     variables["sliding_window"] = ("layer", [layer.sliding_window or 0 for layer in parts.layers])
@@ -199,10 +189,10 @@ def _over_contexts(x: np.ndarray, y: np.ndarray, least_span: float) -> np.ndarra
 
 
 def _put(variables: dict[str, Any], name: str, dims: tuple[str, ...], found: IntervalArray, missing: str) -> None:
-    about = {"units": "1", "level": found.level, "method": found.method, "missing": missing}
+    about = {**_about(name), "level": found.level, "method": found.method, "missing": missing}
     variables[name] = (dims, found.estimate, about)
-    variables[f"{name}_low"] = (dims, found.low, {"units": "1"})
-    variables[f"{name}_high"] = (dims, found.high, {"units": "1"})
+    variables[f"{name}_low"] = (dims, found.low, {"units": "dimensionless"})
+    variables[f"{name}_high"] = (dims, found.high, {"units": "dimensionless"})
 
 
 def _missing(source: str) -> str:
@@ -212,5 +202,6 @@ def _missing(source: str) -> str:
 
 
 def _about(name: str) -> dict[str, str]:
-    text, units = DESCRIPTIONS[name.removesuffix("_no_sink")]
-    return {"long_name": text + (", without the first token" if name.endswith("_no_sink") else ""), "units": units}
+    symbol = lookup("audit", name.removesuffix("_no_sink"))
+    without = ", without the first token" if name.endswith("_no_sink") else ""
+    return {"long_name": f"{symbol.meaning}{without}", "symbol": symbol.symbol, "units": symbol.unit}
