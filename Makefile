@@ -7,7 +7,7 @@ EXTRAS := models,report,test,bench,docs
 PIP_INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test test-gpu lint bench docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -26,6 +26,9 @@ test: $(VENV)/installed chromium  ## the whole test suite (under 10 minutes on t
 	$(BIN)/attnlim models get smollm2
 	$(BIN)/attnlim models get minilm
 	$(BIN)/python -m pytest
+
+test-gpu: $(VENV)/installed  ## the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
 
 .PHONY: chromium
 chromium:

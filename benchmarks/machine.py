@@ -65,6 +65,6 @@ def rates(n: int = 1 << 20) -> dict[str, float]:
 def write(name: str, figures: dict[str, Any]) -> None:
     """Print the figures, and keep them in results/NAME.json with the machine they were measured on."""
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps({"figures": figures, "machine": machine()}, indent=1)
-    (RESULTS / f"{name}.json").write_text(text + "\n")
+    text = json.dumps({"figures": figures, "machine": machine()}, indent=1, ensure_ascii=False)
+    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     print(text)

@@ -54,6 +54,12 @@ def test_diluted_heads_are_counted_placed_and_answered() -> None:
     assert phase_counts(data, 8192) == {"diluted": 8, "sparse": 16, "frozen": 0, "undecided": 0, "unmeasured": 0}
 
 
+def test_a_few_heads_are_named() -> None:
+    data = audit_dataset()
+    data["phase"][1, 0, 3] = data["phase"][1, 5, 1] = 0
+    assert "2 diluted (layer.head 0.3, 5.1), 22 sparse" in verdict(data)
+
+
 def test_frozen_heads_and_where_most_of_them_are() -> None:
     data = audit_dataset()
     data["phase"][1, :, 0] = 2

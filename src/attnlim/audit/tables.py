@@ -77,7 +77,7 @@ def compare(first: xr.Dataset, second: xr.Dataset) -> pd.DataFrame:
     for context in shared:
         both = (first.sel(context=context), second.sel(context=context))
         counts = [phase_counts(run, context) for run in (first, second)]
-        for name in counts[0]:
+        for name in (name for name in counts[0] if counts[0][name] or counts[1][name]):
             rows.append((context, f"{name} heads", *(float(count[name]) for count in counts)))
         measures: tuple[tuple[str, Callable[[xr.Dataset], xr.DataArray]], ...] = (
             ("median tokens attended", lambda run: run["perplexity"].median()),

@@ -16,6 +16,8 @@ RHO_STEP = 0.05
 LARGE_LOGIT = 100.0
 # a share of heads that deserves advice of its own
 MANY = 0.1
+# so many heads of a phase are named one by one
+FEW = 6
 
 
 def verdict(dataset: xr.Dataset) -> str:
@@ -182,11 +184,13 @@ def _advice(data: xr.Dataset) -> str:
 
 
 def _where(data: xr.Dataset, context: int, name: str) -> str:
-    """Where the heads of a phase are: the range of layers that holds most of them."""
-    phase = data["phase"].sel(context=context).values
-    per_layer = (phase == PHASES.index(name)).sum(axis=1)
-    layers = np.flatnonzero(per_layer)
+    """Where the heads of a phase are: each by name while they are few, else the layers that hold most of them."""
+    inside = data["phase"].sel(context=context).values == PHASES.index(name)
     labels = data.layer.values
+    if inside.sum() <= FEW:
+        return f" (layer.head {', '.join(f'{labels[i]}.{data.head.values[j]}' for i, j in np.argwhere(inside))})"
+    per_layer = inside.sum(axis=1)
+    layers = np.flatnonzero(per_layer)
     if len(layers) <= 3:
         return f" (layer {_list([str(labels[i]) for i in layers])})"
     low, high = _densest(per_layer)

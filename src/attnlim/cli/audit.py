@@ -243,8 +243,9 @@ def _compare(first: Path, second: Path, as_json: bool) -> None:
     sheet = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     sheet.add_column("context", justify="right")
     sheet.add_column("quantity")
-    for name in (before.attrs["model"], after.attrs["model"]):
-        sheet.add_column(name, justify="right")
+    for folder, dataset in ((first, before), (second, after)):
+        print(f"{folder.name}: {dataset.attrs['model']}, {dataset.attrs['text']}, {dataset.attrs['n_windows']} windows")
+        sheet.add_column(folder.name, justify="right")
     for row in table.to_dict("records"):
         sheet.add_row(str(row["context"]), row["quantity"], _value(row["first"]), _value(row["second"]))
     Console(width=100, highlight=False).print(sheet)

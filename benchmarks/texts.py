@@ -1,0 +1,79 @@
+"""Does the text matter? Two audits of one model on two texts, head by head, with windows as the units.
+
+Run with `python -m benchmarks.texts RUN RUN` on two finished audits of the same contexts and windows.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from attnlim.audit.assemble import LEAST_SPAN, POSITION_OCTAVES
+from attnlim.context.phases import PHASES
+from attnlim.core.regression import slope
+from attnlim.core.runs import open_run
+from benchmarks.machine import write
+
+QUANTITIES = ("entropy", "entropy_no_sink", "sink_mass", "largest_weight", "distance", "critical_multiplier")
+LEVEL = 0.05
+
+
+def compared(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
+    """Welch's t-test of every head over windows (axis 0), and how well the two texts order the heads."""
+    p_value = stats.ttest_ind(first, second, axis=0, equal_var=False).pvalue
+    rank = stats.spearmanr(first.mean(axis=0).ravel(), second.mean(axis=0).ravel()).statistic
+    return {
+        "heads_that_differ": float((p_value < LEVEL).mean()),
+        "rank_correlation": float(rank),
+        "median_first": float(np.median(first.mean(axis=0))),
+        "median_second": float(np.median(second.mean(axis=0))),
+    }
+
+
+def kappa_of_windows(data: xr.Dataset) -> np.ndarray:
+    """(window, layer, head): κ of each window at the longest context."""
+    octaves = data.isel(context=-1, octave=slice(POSITION_OCTAVES))
+    x = octaves["sample_log_visible"].values[..., None]
+    return slope(x, octaves["sample_entropy"].values, axis=1, least_span=LEAST_SPAN)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs=2, type=Path)
+    (first, _), (second, _) = (open_run(run) for run in parser.parse_args().runs)
+    longest = int(first.context[-1])
+    figures: dict[str, Any] = {
+        "model": f"{first.attrs['model']} ({first.attrs['model_note']})",
+        "texts": [first.attrs["text"], second.attrs["text"]],
+        "context": longest,
+        "windows": [first.attrs["n_windows"], second.attrs["n_windows"]],
+        "level": LEVEL,
+        "kappa": compared(kappa_of_windows(first), kappa_of_windows(second)),
+    }
+    for name in QUANTITIES:
+        figures[name] = compared(
+            *(run[f"sample_{name}"].sel(context=longest, octave=0).values for run in (first, second))
+        )
+    codes = [run["phase"].sel(context=longest).values.ravel() for run in (first, second)]
+    figures["phases"] = {
+        f"{one} → {other}": int(((codes[0] == i) & (codes[1] == j)).sum())
+        for i, one in enumerate(PHASES)
+        for j, other in enumerate(PHASES)
+    }
+    residual = [run["rho_residual"].sel(context=longest) for run in (first, second)]
+    difference = residual[1] - residual[0]
+    figures["rho_residual"] = {
+        "largest_over_layers": [float(rho.max()) for rho in residual],
+        "largest_difference": float(np.abs(difference).max()),
+        "at_depth": int(np.argmax(np.abs(difference.values))),
+    }
+    write("texts", figures)
+
+
+if __name__ == "__main__":
+    main()
