@@ -188,7 +188,8 @@ def _where(data: xr.Dataset, context: int, name: str) -> str:
     inside = data["phase"].sel(context=context).values == PHASES.index(name)
     labels = data.layer.values
     if inside.sum() <= FEW:
-        return f" (layer.head {', '.join(f'{labels[i]}.{data['head'].values[j]}' for i, j in np.argwhere(inside))})"
+        names = (f"{labels[i]}.{data['head'].values[j]}" for i, j in np.argwhere(inside))
+        return f" (layer.head {', '.join(names)})"
     per_layer = inside.sum(axis=1)
     layers = np.flatnonzero(per_layer)
     if len(layers) <= 3:
