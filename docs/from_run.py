@@ -47,6 +47,11 @@ def photograph(run: Path) -> None:
         page.goto((run / "report.html").resolve().as_uri())
         page.wait_for_timeout(1500)
         _shrink(page.screenshot(), HERE / "images" / "report-smollm2.png")
+        page.set_viewport_size({"width": WIDTH, "height": 2 * TOP})
+        maps = page.locator("section[aria-labelledby=maps-title]")
+        maps.scroll_into_view_if_needed()
+        page.wait_for_timeout(500)
+        _shrink(maps.screenshot(), HERE / "images" / "report-smollm2-maps.png")
         browser.close()
 
 

@@ -95,6 +95,10 @@ def cut_windows(tokenizer: Any, text: Text, n_windows: int, longest: int) -> Win
         InputError: the text is too short for that.
     """
     encoded = _encode(tokenizer, text.content, special=False)
+    if not encoded:  # what transformers makes of a folder without tokenizer files
+        raise InputError(
+            f"the tokenizer makes no tokens of {text.name}; the checkpoint seems to lack its tokenizer files"
+        )
     prefix, suffix = _special_tokens(tokenizer)
     inner = longest - len(prefix) - len(suffix)
     if len(encoded) < n_windows * inner:
