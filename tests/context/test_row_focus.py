@@ -166,6 +166,11 @@ def test_the_weights_are_never_held_whole() -> None:
     assert largest == 50 * n
 
 
+def test_an_array_gives_what_its_tensor_gives() -> None:
+    x = torch.randn(9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(8))
+    assert torch.equal(focus(x.numpy(), 2.0).entropy, focus(x, 2.0).entropy)
+
+
 def test_bad_input_is_refused() -> None:
     good = normal_tokens(5, 3)
     for beta, came in ((-1.0, "-1"), (math.nan, "nan"), (math.inf, "inf"), ("warm", "'warm'"), (None, "None")):
@@ -187,8 +192,8 @@ def test_bad_input_is_refused() -> None:
         focus(torch.stack([good, good]), 1.0)
     with pytest.raises(InputError, match=r"float32 or float64 tensor, got torch.int64"):
         focus(torch.ones(5, 3, dtype=torch.int64), 1.0)
-    with pytest.raises(InputError, match="float32 or float64 tensor, got ndarray"):
-        focus(good.numpy(), 1.0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="float32 or float64 tensor, got list"):
+        focus(good.tolist(), 1.0)  # type: ignore[arg-type]
     for value in (math.nan, math.inf):
         bad = good.clone()
         bad[2, 1] = value

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,11 +15,20 @@ from attnlim.core.checks import InputError, real_number
 Beta = float | Sequence[float] | Tensor
 
 
-def unit_tokens(x: Tensor) -> Tensor:
+def as_tensor(values: Tensor | np.ndarray) -> Tensor:
+    """A numpy array as the tensor that shares its memory; a tensor as it is.
+
+    >>> as_tensor(np.zeros(2)).dtype
+    torch.float64
+    """
+    return torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+
+
+def unit_tokens(x: Tensor | np.ndarray) -> Tensor:
     """The tokens divided by their norms, without a gradient.
 
     Args:
-        x: (n, d), float32 or float64, finite, no token of zero norm, n ≥ 2, d ≥ 1.
+        x: (n, d), tensor or array, float32 or float64, finite, no token of zero norm, n ≥ 2, d ≥ 1.
 
     Returns:
         (n, d), on the same device; right even where the squares of the entries would overflow or vanish.
@@ -29,6 +39,7 @@ def unit_tokens(x: Tensor) -> Tensor:
     >>> unit_tokens(torch.tensor([[3e-30, 4e-30], [0.0, 2.0]])).round(decimals=6).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
+    x = as_tensor(x)
     if not isinstance(x, Tensor) or x.dtype not in (torch.float32, torch.float64):
         came = str(x.dtype) if isinstance(x, Tensor) else type(x).__name__
         raise InputError(f"tokens must be a float32 or float64 tensor, got {came}; convert with torch.as_tensor")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from attnlim.context.arguments import as_tensor
 from attnlim.core.checks import InputError, whole_number
 
 
-def critical_multiplier(scores: Tensor, k_min: int = 10) -> Tensor:
+def critical_multiplier(scores: Tensor | np.ndarray, k_min: int = 10) -> Tensor:
     r"""The multiplier on a row's own scores at which the row would be critical.
 
     .. math::
@@ -20,7 +22,7 @@ def critical_multiplier(scores: Tensor, k_min: int = 10) -> Tensor:
     Source: after arXiv 2605.12697; constants *derived* for this project.
 
     Args:
-        scores: (..., n_keys), logits q·k times the softmax scale, dimensionless; ``-inf`` marks a hidden key.
+        scores: (..., n_keys), tensor or array, logits q·k times the softmax scale, dimensionless; ``-inf`` marks a hidden key.
         k_min: the smallest rank that counts, at least 2.
 
     Returns:
@@ -38,6 +40,7 @@ def critical_multiplier(scores: Tensor, k_min: int = 10) -> Tensor:
     9.21034
     """
     k_min = whole_number("k_min", k_min, 2)
+    scores = as_tensor(scores)
     if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim == 0:
         tensor = isinstance(scores, Tensor)
         came = f"{scores.dtype} of shape {tuple(scores.shape)}" if tensor else type(scores).__name__

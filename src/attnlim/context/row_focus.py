@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,7 @@ class Focus:
     participation: Tensor
 
 
-def focus(x: Tensor, beta: Beta, causal: bool = False, *, block: int | None = None) -> Focus:
+def focus(x: Tensor | np.ndarray, beta: Beta, causal: bool = False, *, block: int | None = None) -> Focus:
     r"""How many tokens each row attends to.
 
     .. math::
@@ -35,7 +36,7 @@ def focus(x: Tensor, beta: Beta, causal: bool = False, *, block: int | None = No
     Assumes: K = Q = V = I; y = x/|x| is formed here.
 
     Args:
-        x: (n, d), tokens, any unit, float32 or float64; n ≥ 2, d ≥ 1, finite, no zero norm.
+        x: (n, d), tokens, tensor or array, any unit, float32 or float64; n ≥ 2, d ≥ 1, finite, no zero norm.
         beta: inverse temperature or a sequence of them, dimensionless, at least 0.
         causal: whether row i sees tokens 1..i alone.
         block: rows at a time; the default bounds the memory. It does not change the result beyond rounding.

@@ -1,0 +1,69 @@
+"""The stored audit of SmolLM2 that the pages quote, and the pages themselves."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import xarray as xr
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def stored() -> xr.Dataset:
+    """The dataset of the audit that the pages show, in float64 as an audit stores it."""
+    data = xr.load_dataset(ROOT / "docs" / "data" / "audit-smollm2.nc", engine="scipy")
+    return data.map(lambda values: values.astype("float64") if values.dtype == "float32" else values, keep_attrs=True)
+
+
+@pytest.fixture(scope="session")
+def stored_run(stored: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as a finished run folder, without the report."""
+    folder = tmp_path_factory.mktemp("stored") / "audit-smollm2"
+    folder.mkdir()
+    plain = stored.assign_attrs(
+        {name: getattr(value, "item", lambda v=value: v)() for name, value in stored.attrs.items()}
+    )
+    for name in plain.variables:
+        attrs = plain[name].attrs
+        attrs.update({key: getattr(value, "item", lambda v=value: v)() for key, value in attrs.items()})
+    plain.to_zarr(folder / "data.zarr", zarr_format=3, consolidated=False)
+    record = json.loads((ROOT / "docs" / "data" / "run.json").read_text(encoding="utf-8"))
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def phases_figure() -> ModuleType:
+    """examples/phases_figure.py as a module."""
+    spec = importlib.util.spec_from_file_location("phases_figure", ROOT / "examples" / "phases_figure.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["phases_figure"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """One thread, here and in child processes: on a machine that others use, threads would wait for each other."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
