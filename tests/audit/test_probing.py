@@ -223,6 +223,51 @@ def test_layers_without_softmax_attention_are_listed() -> None:
     assert [(number, what) for number, _, what in parts.skipped] == [(n, "linear_attention") for n in range(3)]
 
 
+COMMON = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
+GROUPED = {**COMMON, "num_key_value_heads": 2, "head_dim": 8}
+OTHER_KINDS: dict[str, dict[str, Any]] = {
+    "albert": {**COMMON, "embedding_size": 16},  # one module, used for every layer
+    "distilbert": {"vocab_size": 97, "dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},  # gives layers no number
+    "deepseek_v3": {
+        **COMMON, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 16,
+    },  # values narrower than queries and keys
+    "gemma3_text": {**GROUPED, "sliding_window": 16},
+    "opt": {"vocab_size": 97, "hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+            "word_embed_proj_dim": 32},  # scales the query itself
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_other_kinds_of_model(kind: str) -> None:
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    torch.manual_seed(0)
+    model = AutoModel.from_config(CONFIG_MAPPING[kind](**OTHER_KINDS[kind])).eval()
+    ids = torch.randint(3, 97, (1, 50), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        before = model(input_ids=ids)[0]
+    parts = anatomy(model, ids[:, :8])
+    found = probe(model, ids, torch.arange(50), parts)
+    with torch.inference_mode():
+        assert torch.equal(model(input_ids=ids)[0], before)
+        model.set_attn_implementation("eager")
+        weights = model(input_ids=ids, output_attentions=True).attentions
+    assert [layer.layer for layer in parts.layers] == [0, 1, 2]
+    assert (len(found.rho_input), len(found.rho_residual)) == (3, 4)
+    for layer, attention in enumerate(weights):
+        # the model's softmax is float32
+        torch.testing.assert_close(
+            found.statistics[layer][0]["participation"], 1 / attention[0].double().square().sum(-1), rtol=2e-5, atol=0
+        )
+
+
 def test_models_that_cannot_be_hooked_are_refused() -> None:
     from transformers import CONFIG_MAPPING, AutoModel
 

@@ -25,7 +25,10 @@ def audit_dataset() -> xr.Dataset:
         {name: (head, np.full(shape, value)) for name, value in per_head.items()}
         | {name: (head, np.full(shape, 1, dtype=np.int8)) for name in ("phase", "phase_no_sink")}
         | {f"kappa_contexts{end}": (("layer", "head"), np.full(shape[1:], value)) for end, value in (("_low", 0.4), ("_high", 0.6))}
-        | {"rho_residual": (("context", "depth"), np.full((2, N_LAYERS + 1), 0.1)), "sliding_window": ("layer", np.zeros(N_LAYERS, int))},
+        | {
+            "sample_rho_residual": (("context", "window", "depth"), np.full((2, 4, N_LAYERS + 1), 0.1)),
+            "sliding_window": ("layer", np.zeros(N_LAYERS, int)),
+        },
         coords={"context": CONTEXTS, "layer": np.arange(N_LAYERS), "head": np.arange(N_HEADS)},
         attrs={"diluted_above": 0.8, "frozen_below": 0.2, "n_windows": 4, "kappa_source": "positions", "skipped": "[]"},
     )  # fmt: skip
@@ -70,19 +73,33 @@ def test_frozen_heads_and_where_most_of_them_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("depth", "length", "sentence"),
+    ("depth", "length", "spread", "sentence"),
     [
-        (0.6, 0.0, "Tokens come together with depth, not with length: depth collapse"),
-        (0.0, 0.3, "Tokens come together with length, not with depth"),
-        (0.6, 0.3, "Tokens come together with depth and with length."),
+        (
+            0.6,
+            0.0,
+            0.0,
+            "Tokens come together with depth, hardly with length: this is depth collapse, not length collapse.",
+        ),
+        (0.0, 0.3, 0.0, "Tokens come together with length, hardly with depth: this is length collapse."),
+        (0.6, 0.3, 0.0, "Tokens come together with depth and with length."),
+        (
+            0.6,
+            0.1,
+            0.2,
+            "Tokens come together with depth and may or may not come together (too few windows) with length.",
+        ),
     ],
 )
-def test_collapse_is_told_apart(depth: float, length: float, sentence: str) -> None:
+def test_collapse_is_told_apart(depth: float, length: float, spread: float, sentence: str) -> None:
     data = audit_dataset()
-    profile = np.linspace(0, 1, N_LAYERS + 1)
-    data["rho_residual"][:] = 0.1 + depth * profile
-    data["rho_residual"][1] += length * (1 if not depth else profile)
-    assert sentence in verdict(data)
+    data["sample_rho_residual"][:] = 0.1 + depth * np.linspace(0, 1, N_LAYERS + 1)
+    # windows that disagree about the length leave it open
+    data["sample_rho_residual"][1] += (length + spread * np.array([-1, 1, -1, 1]))[:, None]
+    text = verdict(data)
+    assert sentence in text
+    half = "0.37" if spread else "0.00"  # t_3 = 3.18 times the standard error 0.2 · 2/√3 / 2
+    assert f"it moves by +{length:.2f} ± {half}, averaged over layers" in text
 
 
 def test_sinks_windows_skipped_layers_large_logits_and_disagreements() -> None:

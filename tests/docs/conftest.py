@@ -14,6 +14,8 @@ import pytest
 import torch
 import xarray as xr
 
+from attnlim.core.runs import RunFolder
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -41,8 +43,8 @@ def stored_run(stored: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> 
     for name in plain.variables:
         attrs = plain[name].attrs
         attrs.update({key: getattr(value, "item", lambda v=value: v)() for key, value in attrs.items()})
-    plain.to_zarr(folder / "data.zarr", zarr_format=3, consolidated=False)
     record = json.loads((ROOT / "docs" / "data" / "run.json").read_text(encoding="utf-8"))
+    RunFolder(folder, folder, record).store(plain)
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     return folder
 

@@ -145,6 +145,7 @@ def assemble(
     _put(variables, "critical_exponent", head, exponent, _missing(source))
 
     for name, dims in (("rho_input", ("context", "layer")), ("rho_residual", ("context", "depth"))):
+        variables[f"sample_{name}"] = ((dims[0], "window", dims[1]), samples[name], _about(name))
         rho = jackknife_mean(samples[name], axis=1)
         variables[name] = (dims, rho.estimate, _about(name))
         variables[f"{name}_se"] = (dims, rho.standard_error)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
 from attnlim.context.phases import PHASES
+from attnlim.core.intervals import IntervalArray, jackknife_mean
 
 # Cosines this much apart are worth a word; below it a difference is called "hardly"
 RHO_STEP = 0.05
@@ -94,32 +96,48 @@ def _heads(n: int) -> str:
 
 
 def _collapse(data: xr.Dataset) -> str:
-    rho = data["rho_residual"]
-    shortest, longest = rho.isel(context=0), rho.isel(context=-1)
-    first, peak, last = float(longest[0]), float(longest.max()), float(longest[-1])
-    with_depth = peak - first
-    text = f"Between tokens the mean cosine goes from {_cosine(first)} at the embeddings to {_cosine(last)} after the last layer"
-    if peak > last + RHO_STEP:
-        text += f", with {_cosine(peak)} before layer {int(np.argmax(longest.values))}"
-    if rho.sizes["context"] == 1:
+    rho = data["sample_rho_residual"].values  # (context, window, depth)
+    profile = rho[-1].mean(axis=0)
+    peak = int(np.argmax(profile))
+    text = f"Between tokens the mean cosine goes from {profile[0]:.2f} at the embeddings to {profile[-1]:.2f} after the last layer"
+    if profile[peak] > profile[-1] + RHO_STEP:
+        text += f", with {profile[peak]:.2f} before layer {peak}"
+    if len(rho) == 1:
         return text + ". One context cannot say whether they come together with length: give several."
-    # where length moves it most, whichever way
-    change = longest - shortest
-    deepest = int(np.argmax(np.abs(change.values)))
-    with_length = float(change[deepest])
+    # a window is its own control: how much more alike its tokens are deep down, and at the longest context
+    with_depth = jackknife_mean(rho[-1][:, peak] - rho[-1][:, 0], axis=0)
+    with_length = jackknife_mean((rho[-1] - rho[0]).mean(axis=1), axis=0)
     text += (
-        f"; with length it moves by {_signed(with_length)} at most"
-        f" ({_cosine(float(shortest[deepest]))} at {int(data.context[0])} tokens,"
-        f" {_cosine(float(longest[deepest]))} at {int(data.context[-1])}, before layer {deepest}). "
+        f"; from {int(data.context[0])} to {int(data.context[-1])} tokens it moves by {_signed(with_length)}, "
+        "averaged over layers. "
     )
-    deep, long = with_depth > RHO_STEP, with_length > RHO_STEP
-    if deep and long:
-        return text + "Tokens come together with depth and with length."
-    if deep:
-        return text + "Tokens come together with depth, not with length: depth collapse, which no scaling in n mends."
-    if long:
-        return text + "Tokens come together with length, not with depth: this is what a scaling in n is for."
-    return text + "Tokens come together neither with depth nor with length."
+    deep, long = _grows(with_depth), _grows(with_length)
+    if "unclear" in (deep, long):
+        known = {"depth": deep, "length": long}
+        parts = [f"{_GROWTH[answer]} with {what}" for what, answer in known.items()]
+        return text + f"Tokens {' and '.join(parts)}."
+    return text + _COLLAPSE[deep == "yes", long == "yes"]
+
+
+_GROWTH = {
+    "yes": "come together",
+    "no": "hardly come together",
+    "unclear": "may or may not come together (too few windows)",
+}
+_COLLAPSE = {
+    (True, True): "Tokens come together with depth and with length.",
+    (True, False): "Tokens come together with depth, hardly with length: this is depth collapse, not length collapse.",
+    (False, True): "Tokens come together with length, hardly with depth: this is length collapse.",
+    (False, False): "Tokens come together neither with depth nor with length.",
+}
+
+
+def _grows(change: IntervalArray) -> str:
+    """Whether a cosine grows by more than ``RHO_STEP``: yes, no, or unclear from these windows."""
+    low, high = float(change.low), float(change.high)
+    if low > 0 and float(change.estimate) > RHO_STEP:
+        return "yes"
+    return "no" if high < 2 * RHO_STEP and float(change.estimate) <= RHO_STEP else "unclear"
 
 
 def _doubts(data: xr.Dataset) -> str:
@@ -221,9 +239,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.1f} %"
 
 
-def _cosine(rho: float) -> str:
-    return f"{rho:.2f}"
-
-
-def _signed(change: float) -> str:
-    return f"{change:+.2f}".replace("-", "−")
+def _signed(change: IntervalArray) -> str:
+    value = f"{float(change.estimate):+.2f}".replace("-", "−")
+    half = (float(change.high) - float(change.low)) / 2
+    return value if math.isnan(half) else f"{value} ± {half:.2f}"
