@@ -235,7 +235,7 @@ OTHER_KINDS: dict[str, dict[str, Any]] = {
     "albert": {**COMMON, "embedding_size": 16},  # one module, used for every layer
     "distilbert": {"vocab_size": 97, "dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},  # gives layers no number
     "deepseek_v3": {
-        **COMMON, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+        **COMMON, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
         "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 16,
     },  # values narrower than queries and keys
     "gemma3_text": {**GROUPED, "sliding_window": 16},
