@@ -244,3 +244,19 @@ def test_minilm_from_end_to_end(attnlim: Run, tmp_path: Path) -> None:
     assert np.isnan(dataset["kappa"].sel(context=32)).all() and (dataset["phase"].sel(context=32) == -1).all()
     np.testing.assert_array_equal(dataset["kappa"].sel(context=128), dataset["kappa_contexts"])
     assert np.isfinite(dataset["kappa"].sel(context=128)).all()
+
+
+def test_no_network_is_touched_for_a_local_model(tmp_path: Path) -> None:
+    """Without HF_HUB_OFFLINE too: nothing connects anywhere, and no host name is looked up."""
+    code = """
+import socket, sys
+def refuse(*arguments, **settings): raise AssertionError(f"network: {arguments}")
+socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
+sys.argv = ["attnlim", "audit", "minilm", "--context", "32", "--windows", "2", "--rows", "8", "--device", "cpu"]
+from attnlim.cli.main import main
+main()
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "network" not in done.stderr

@@ -72,18 +72,17 @@ def test_every_block_has_a_language_that_is_checked(page: Path) -> None:
 @pytest.mark.parametrize("page", having("python"), ids=named)
 def test_python_blocks(page: Path, place: Path) -> None:
     namespace: dict[str, Any] = {}
-    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    runner, told = doctest.DocTestRunner(optionflags=OPTIONS), list[str]()
     for block in blocks(page):
         if block.language != "python":
             continue
         if ">>> " in block.text:
             test = doctest.DocTestParser().get_doctest(block.text, namespace, named(page), str(page), block.line - 1)
-            told: list[str] = []
-            failed, _ = runner.run(test, out=told.append, clear_globs=False)
-            assert not failed, "".join(told)
+            runner.run(test, out=told.append, clear_globs=False)
             namespace = test.globs
         else:
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)
+    assert not told, "".join(told)
 
 
 @pytest.mark.parametrize("page", having("console"), ids=named)

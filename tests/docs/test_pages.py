@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
@@ -130,6 +131,23 @@ class _Letters:
 
     def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [ord(letter) % 90 + 3 for letter in text]}
+
+
+def test_every_tested_kind_of_model_is_named(root: Path) -> None:
+    """The kinds are read from the tests that try them."""
+    text = page(root, "audit.md")
+    named = {re.sub(r"[^a-z0-9]", "", name.lower()) for name in re.findall(r"^\| ([\w -]+) \|", text, re.M)}
+    kinds: set[str] = set()
+    for file, variable in (("conftest.py", "TINY_KINDS"), ("audit/test_probing.py", "OTHER_KINDS")):
+        tree = ast.parse((root / "tests" / file).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(isinstance(target, ast.Name) and target.id == variable for target in targets):
+                    elements = node.value.keys if isinstance(node.value, ast.Dict) else node.value.elts  # type: ignore[union-attr]
+                    kinds |= {str(ast.literal_eval(element)) for element in elements if element is not None}
+    assert len(kinds) >= 12
+    assert {kind.removesuffix("_text").replace("_", "") for kind in kinds} <= named
 
 
 def test_phase_codes(root: Path) -> None:
