@@ -71,7 +71,9 @@ def photograph(report: Path) -> None:
 def _shrink(png: bytes, path: Path) -> None:
     path.write_bytes(png)
     with Image.open(path) as image:
-        image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+        image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
 
 
 def printed(data: xr.Dataset) -> str:
@@ -99,7 +101,7 @@ def main(run: Path) -> None:
     data = data.assign_attrs(verdict=verdict(data))
     store(data, record)
     figure = HERE / "images" / "phases-smollm2.svg"
-    command = [sys.executable, HERE.parent / "examples" / "phases_figure.py", run, figure]
+    command = [sys.executable, str(HERE.parent / "examples" / "phases_figure.py"), str(run), str(figure)]
     put("phases.md", subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
     with tempfile.TemporaryDirectory() as folder:
         photograph(write_report(data, record, Path(folder) / "report.html"))

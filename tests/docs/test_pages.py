@@ -169,11 +169,12 @@ def test_images_are_small_and_used(root: Path) -> None:
 
 
 def test_figure_script(stored_run: Path, root: Path, tmp_path: Path) -> None:
-    command = [sys.executable, root / "examples" / "phases_figure.py", stored_run, tmp_path / "figure.svg"]
+    script, figure = root / "examples" / "phases_figure.py", tmp_path / "figure.svg"
+    command = [sys.executable, str(script), str(stored_run), str(figure)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("| layer.head | phase |")
-    assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
+    assert figure.read_text().startswith("<?xml")
 
 
 @pytest.mark.parametrize("package", ["context", "audit", "models", "report"])
