@@ -119,6 +119,18 @@ def test_sinks_windows_skipped_layers_large_logits_and_disagreements() -> None:
     assert "do not agree within their intervals on 1 head." in text
 
 
+def test_where_the_sink_begins() -> None:
+    data = audit_dataset()
+    data["sink_mass"][:] = 0.01
+    data["sink_mass"][1, 2:] = 0.4
+    assert (
+        "27 % of all attention (1.0 % at 512 tokens), next to nothing before layer 2 and 40 % from there on;"
+        in verdict(data)
+    )
+    data["sink_mass"][1, :, :] = 0.3
+    assert "next to nothing" not in verdict(data)
+
+
 def test_undecided_heads_ask_for_more_windows() -> None:
     data = audit_dataset()
     data["phase"][1, :4] = 3

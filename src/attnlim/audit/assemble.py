@@ -13,7 +13,7 @@ import xarray as xr
 
 from attnlim.audit.probing import Anatomy, Probed
 from attnlim.audit.statistics import ROW_STATISTICS
-from attnlim.context.phases import PHASES, classify
+from attnlim.context.phases import DILUTED_ABOVE, FROZEN_BELOW, PHASES, classify
 from attnlim.core.cells import Arrays
 from attnlim.core.intervals import IntervalArray, jackknife_mean
 from attnlim.core.regression import slope
@@ -36,8 +36,8 @@ MEANS = (
 class Margins:
     """Where the phases begin, in κ; both are this project's own choice."""
 
-    diluted_above: float = 0.8
-    frozen_below: float = 0.2
+    diluted_above: float = DILUTED_ABOVE
+    frozen_below: float = FROZEN_BELOW
 
 
 def summarise_rows(found: Probed, parts: Anatomy, n_octaves: int) -> Arrays:

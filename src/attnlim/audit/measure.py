@@ -14,6 +14,7 @@ from attnlim.audit.assemble import Margins, assemble, summarise_rows
 from attnlim.audit.probing import Anatomy, anatomy, probe
 from attnlim.audit.sampling import sample_rows
 from attnlim.audit.wording import verdict
+from attnlim.context.phases import DILUTED_ABOVE, FROZEN_BELOW
 from attnlim.core.cells import Arrays, Cell, run_cells
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.core.seeds import generator
@@ -101,8 +102,8 @@ def audit(
     n_rows: int = 256,
     seed: int = 0,
     k_min: int = 10,
-    diluted_above: float = 0.8,
-    frozen_below: float = 0.2,
+    diluted_above: float = DILUTED_ABOVE,
+    frozen_below: float = FROZEN_BELOW,
     name: str | None = None,
     note: str = "",
     progress: Progress = lambda cell, was_stored: None,
@@ -110,7 +111,7 @@ def audit(
     """Measure what attention does in ``model`` as the context grows.
 
     Args:
-        model: a transformers decoder or encoder, with or without a head; left unchanged.
+        model: a transformers decoder or encoder, with or without a head; put into evaluation mode, else unchanged.
         tokenizer: its tokenizer.
         text: what to run it on; None takes the language reference inside CPython.
         contexts: lengths in tokens, special tokens included, each at least 16 and within the trained length.

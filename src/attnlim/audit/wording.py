@@ -20,6 +20,8 @@ LARGE_LOGIT = 100.0
 MANY = 0.1
 # so many heads of a phase are named one by one
 FEW = 6
+# a layer that gives the first token less has no sink worth the name
+WEAK_SINK = 0.05
 
 
 def verdict(dataset: xr.Dataset) -> str:
@@ -76,6 +78,7 @@ def _sink(data: xr.Dataset) -> str:
     text = f"The first token takes {_percent(float(mass[-1]))} of all attention"
     if data.sizes["context"] > 1:
         text += f" ({_percent(float(mass[0]))} at {int(data.context[0])} tokens)"
+    text += _onset(data["sink_mass"].sel(context=longest).mean("head").values, data.layer.values)
     strong = int((data["sink_mass"].sel(context=longest) > 0.5).sum())
     text += (
         f"; {_heads(strong)} {'gives' if strong == 1 else 'give'} it more than half of theirs."
@@ -89,6 +92,15 @@ def _sink(data: xr.Dataset) -> str:
             f"{counts['diluted']} are diluted, {counts['sparse']} sparse, {counts['frozen']} frozen."
         )
     return text
+
+
+def _onset(mass: np.ndarray, layers: np.ndarray) -> str:
+    """Where the sink begins, if it is all but absent up to a layer and strong from there on."""
+    for first in range(1, len(mass)):
+        before, after = mass[:first].max(), mass[first:].mean()
+        if before < WEAK_SINK and mass[first] >= WEAK_SINK and after > 3 * WEAK_SINK:
+            return f", next to nothing before layer {layers[first]} and {_percent(float(after))} from there on"
+    return ""
 
 
 def _heads(n: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attnlim.context.phases import DILUTED_ABOVE, FROZEN_BELOW
 from attnlim.core.checks import InputError, extra
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ def command(
     dtype: Annotated[str, typer.Option(help="auto (the checkpoint's own), float32, bfloat16 or float16.")] = "auto",
     device_map: Annotated[str | None, typer.Option(help="accelerate's placement over devices, such as auto.")] = None,
     k_min: Annotated[int, typer.Option(help="Smallest rank that counts in the gap count b_c.")] = 10,
-    diluted_above: Annotated[float, typer.Option(help="A head is diluted where κ's interval lies above.")] = 0.8,
-    frozen_below: Annotated[float, typer.Option(help="A head is frozen where κ's interval lies below.")] = 0.2,
+    diluted_above: Annotated[
+        float, typer.Option(help="A head is diluted where κ's interval lies above.")
+    ] = DILUTED_ABOVE,
+    frozen_below: Annotated[float, typer.Option(help="A head is frozen where κ's interval lies below.")] = FROZEN_BELOW,
     trust_remote_code: Annotated[
         bool, typer.Option(help="Run Python code that comes with the checkpoint. It can do anything that you can.")
     ] = False,
