@@ -42,6 +42,35 @@ def kappa_of_windows(data: xr.Dataset) -> np.ndarray:
     return slope(x, octaves["sample_entropy"].values, axis=1, least_span=LEAST_SPAN)
 
 
+LABELS = {
+    "kappa": "κ",
+    "entropy": "entropy H, nats",
+    "entropy_no_sink": "entropy without the first token, nats",
+    "sink_mass": "weight on the first token",
+    "largest_weight": "largest weight",
+    "distance": "distance attended, tokens",
+    "critical_multiplier": "gap count b_c",
+}
+
+
+def markdown(figures: dict[str, Any]) -> str:
+    """The figures as the two tables of docs/texts.md."""
+    first, second = figures["texts"]
+    lines = [
+        f"| at {figures['context']} tokens | median head, {first} | median head, {second} | rank correlation over heads | heads that differ |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, label in LABELS.items():
+        row = figures[name]
+        values = f"{row['median_first']:.3g} | {row['median_second']:.3g} | {row['rank_correlation']:.2f}"
+        lines.append(f"| {label} | {values} | {100 * row['heads_that_differ']:.0f} % |")
+    lines += ["", f"| phase on {first} ↓, on {second} → | {' | '.join(PHASES)} |", f"|---|{'---:|' * len(PHASES)}"]
+    for one in PHASES:
+        counts = " | ".join(str(figures["phases"][f"{one} → {other}"]) for other in PHASES)
+        lines.append(f"| {one} | {counts} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs=2, type=Path)
@@ -73,6 +102,7 @@ def main() -> None:
         "at_depth": int(np.argmax(np.abs(difference.values))),
     }
     write("texts", figures)
+    print(markdown(figures))
 
 
 if __name__ == "__main__":

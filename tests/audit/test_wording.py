@@ -30,7 +30,7 @@ def audit_dataset() -> xr.Dataset:
             "sliding_window": ("layer", np.zeros(N_LAYERS, int)),
         },
         coords={"context": CONTEXTS, "layer": np.arange(N_LAYERS), "head": np.arange(N_HEADS)},
-        attrs={"diluted_above": 0.8, "frozen_below": 0.2, "n_windows": 4, "kappa_source": "positions", "skipped": "[]"},
+        attrs={"diluted_above": 0.8, "frozen_below": 0.2, "n_windows": 4, "windows_in_text": 13, "kappa_source": "positions", "skipped": "[]"},
     )  # fmt: skip
     return data
 
@@ -134,7 +134,9 @@ def test_where_the_sink_begins() -> None:
 def test_undecided_heads_ask_for_more_windows() -> None:
     data = audit_dataset()
     data["phase"][1, :4] = 3
-    assert "--windows 16" in verdict(data)
+    assert "--windows 13 to place more of the undecided heads" in verdict(data)
+    data.attrs["windows_in_text"] = 5
+    assert "--windows 16 with a longer --text to place" in verdict(data)
 
 
 def test_one_context_says_what_it_cannot_say() -> None:

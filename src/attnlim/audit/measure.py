@@ -178,6 +178,7 @@ def make_plan(
         "text": text.name,
         "text_sha256": text.sha256,
         "n_windows": n_windows,
+        "windows_in_text": windows.most(sizes[-1]),
         "rows_per_window": n_rows,
         "seed": seed,
         "k_min": k_min,

@@ -206,8 +206,9 @@ def _advice(data: xr.Dataset) -> str:
             f"beyond the {LARGE_LOGIT:.0f} that QK-clip holds training runs to"
         )
     if counts["undecided"] > n_heads / 3:
-        more = 4 * int(data.attrs["n_windows"])
-        told.append(f"more windows (--windows {more}, with a text to match) place more of the undecided heads")
+        have, held = int(data.attrs["n_windows"]), int(data.attrs["windows_in_text"])
+        more = f"--windows {min(4 * have, held)}" if held >= 2 * have else f"--windows {4 * have} with a longer --text"
+        told.append(f"{more} to place more of the undecided heads")
     if not told:
         return f"Nothing here asks for another attention scaling up to {longest} tokens."
     return f"Worth trying: {'; '.join(told)}. A head's phase alone does not say whether it gains from sharpening: measure it."

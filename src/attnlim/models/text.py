@@ -78,6 +78,10 @@ class Windows:
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
 
+    def most(self, n_tokens: int) -> int:
+        """How many windows of ``n_tokens`` the text holds without overlap."""
+        return len(self.tokens) // (n_tokens - len(self.prefix) - len(self.suffix))
+
     def ids(self, window: int, n_tokens: int) -> Tensor:
         """(1, n_tokens) int64: window ``window`` at context ``n_tokens``, special tokens counted in."""
         inner = n_tokens - len(self.prefix) - len(self.suffix)
