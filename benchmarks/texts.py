@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from attnlim.audit.assemble import LEAST_SPAN, POSITION_OCTAVES
-from attnlim.context.phases import PHASES
+from attnlim.audit.assemble import POSITION_OCTAVES
+from attnlim.context.phases import LEAST_RANGE, PHASES
 from attnlim.core.regression import slope
 from attnlim.core.runs import open_run
 from benchmarks.machine import write
@@ -39,7 +39,7 @@ def kappa_of_windows(data: xr.Dataset) -> np.ndarray:
     """(window, layer, head): κ of each window at the longest context."""
     octaves = data.isel(context=-1, octave=slice(POSITION_OCTAVES))
     x = octaves["sample_log_visible"].values[..., None]
-    return slope(x, octaves["sample_entropy"].values, axis=1, least_span=LEAST_SPAN)
+    return slope(x, octaves["sample_entropy"].values, axis=1, least_span=LEAST_RANGE)
 
 
 LABELS = {

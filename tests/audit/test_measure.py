@@ -29,7 +29,7 @@ def tokenizer() -> Any:
 
 
 def small(model: Any, tokenizer: Any, **settings: Any) -> Any:
-    return audit(model, tokenizer, None, (32, 128), **{"n_windows": 3, "n_rows": 40, **settings})
+    return audit(model, tokenizer, None, **{"contexts": (32, 128), "n_windows": 3, "n_rows": 40, **settings})
 
 
 def test_numbers_are_those_of_the_probe(tiny: Any, tokenizer: Any) -> None:
@@ -65,7 +65,9 @@ def test_the_same_seed_repeats_and_another_looks_at_other_rows(tiny: Any, tokeni
 def test_a_windowed_layer_says_so(tiny: Any, tokenizer: Any) -> None:
     result = small(tiny("mistral"), tokenizer)
     assert result.dataset["sliding_window"].values.tolist() == [24, 24, 24]
-    assert "3 layers see at most 24 tokens (sliding window)" in result.verdict
+    assert "At 128 tokens no layer sees the whole context" in result.verdict
+    assert "12 heads in layers that see at most 24 tokens are not counted." in result.verdict
+    assert (result.dataset["phase"].sel(context=128) == -1).all()
     visible = np.exp(result.dataset["sample_log_visible"].sel(context=128, octave=0))
     assert float(visible.max()) <= 24.0 + 1e-9
 
@@ -75,7 +77,9 @@ def test_an_encoder_takes_kappa_from_contexts(tiny: Any, tokenizer: Any) -> None
     assert data.attrs["causal"] == 0
     assert np.isnan(data["kappa"].sel(context=32)).all()
     assert np.isfinite(data["kappa"].sel(context=128)).all()
-    assert "one context" not in small(tiny("bert"), tokenizer).verdict
+    alone = small(tiny("bert"), tokenizer, contexts=(128,)).verdict
+    assert "no head could be placed" in alone
+    assert "One context cannot say" in alone
 
 
 def test_a_model_object_comes_back_as_it_was(tiny: Any, tokenizer: Any) -> None:

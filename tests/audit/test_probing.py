@@ -149,19 +149,27 @@ def test_logits_are_bit_identical_while_probed(tiny_model: Any) -> None:
     assert not tiny_model.config._attn_implementation.startswith("attnlim")
 
 
-def test_hidden_states_are_bit_identical_inside_a_probe(smollm2: Any) -> None:
-    """The forward that is measured gives the same output as one that is not, at full precision."""
-    ids = torch.arange(100, 228)[None]
-    parts = anatomy(smollm2.model, ids[:, :8])
-    kept = []
+def outputs_inside_a_probe(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The backbone's output in a plain forward, and in the forward that is measured."""
+    backbone, kept = model.base_model, []
+    parts = anatomy(model, ids[:1, :8])
     with torch.inference_mode():
-        plain = smollm2.model(input_ids=ids, use_cache=False).last_hidden_state
-    handle = smollm2.model.register_forward_hook(lambda module, args, output: kept.append(output.last_hidden_state))
+        plain = backbone(input_ids=ids)[0]
+    handle = backbone.register_forward_hook(lambda module, args, output: kept.append(output[0]))
     try:
-        probe(smollm2.model, ids, torch.arange(0, 128, 3), parts)
+        probe(model, ids, torch.arange(0, ids.shape[1], 3), parts)
     finally:
         handle.remove()
-    assert torch.equal(kept[0], plain)
+    return plain, kept[0]
+
+
+def test_outputs_are_bit_identical_inside_a_probe(tiny_model: Any) -> None:
+    ids = torch.randint(3, 97, (2, 40), generator=torch.Generator().manual_seed(3))
+    assert torch.equal(*outputs_inside_a_probe(tiny_model, ids))
+
+
+def test_smollm2_is_bit_identical_inside_a_probe(smollm2: Any) -> None:
+    assert torch.equal(*outputs_inside_a_probe(smollm2.model, torch.arange(100, 228)[None]))
 
 
 def test_cosines_of_input_and_residual(tiny: Any) -> None:
@@ -290,8 +298,96 @@ def test_models_that_cannot_be_hooked_are_refused() -> None:
         CONFIG_MAPPING["gpt_oss"](vocab_size=97, hidden_size=32, intermediate_size=16, num_hidden_layers=2, head_dim=8,
                                   num_attention_heads=4, num_key_value_heads=2, num_local_experts=2, num_experts_per_tok=1)
     )  # fmt: skip
-    with pytest.raises(InputError, match="learned attention sinks"):
+    with pytest.raises(InputError, match="passes 's_aux' to its attention"):
         anatomy(gpt_oss, ids)
+
+
+CHOOSY = {
+    # attention over chosen keys: the choice reaches the attention function as indices
+    "deepseek_v32": (
+        {
+            **COMMON, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1,
+            "topk_group": 1, "moe_intermediate_size": 16, "index_topk": 5, "index_head_dim": 16, "index_n_heads": 2,
+        },
+        "which the audit does not read yet",
+    ),
+    # a difference of two softmaxes
+    "diffllama": ({**COMMON, "num_key_value_heads": 2}, "several softmaxes in one attention"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CHOOSY)
+def test_attention_that_is_not_one_plain_softmax_is_refused(kind: str) -> None:
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    settings, phrase = CHOOSY[kind]
+    model = AutoModel.from_config(CONFIG_MAPPING[kind](**settings)).eval()
+    with pytest.raises(InputError, match=phrase):
+        anatomy(model, torch.arange(3, 11)[None])
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_chunked_attention_counts_every_row() -> None:
+    """Llama 4's local layers see chunks: neither the middle row nor the last sees the most keys."""
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    settings = {**GROUPED, "num_local_experts": 2, "attention_chunk_size": 16, "no_rope_layers": [1, 1, 0]}
+    torch.manual_seed(0)
+    model = AutoModel.from_config(CONFIG_MAPPING["llama4_text"](**settings)).eval()
+    ids = torch.randint(3, 97, (1, 65), generator=torch.Generator().manual_seed(0))
+    found = probe(model, ids, torch.arange(65), anatomy(model, ids[:, :8]))
+    chunks = [row % 16 + 1 for row in range(65)]
+    assert [counts[0] for counts in found.most_visible] == [16, 16, 65]
+    assert found.visible[0][0].tolist() == chunks
+    assert found.visible[2][0].tolist() == list(range(1, 66))
+
+
+def test_offloaded_weights_run_where_accelerate_runs_them(tiny: Any) -> None:
+    from accelerate import cpu_offload
+
+    from attnlim.models.loading import check_weights, fingerprint
+
+    ids, rows = torch.randint(3, 97, (1, 30), generator=torch.Generator().manual_seed(0)), torch.arange(30)
+    model, plain = tiny("llama").base_model, tiny("llama").base_model
+    expected = probe(plain, ids, rows, anatomy(plain, ids[:, :8]))
+    cpu_offload(model, execution_device=torch.device("cpu"))
+    assert next(model.parameters()).device.type == "meta"
+    found = probe(model, ids, rows, anatomy(model, ids[:, :8]))
+    for layer in range(3):
+        torch.testing.assert_close(found.statistics[layer][0], expected.statistics[layer][0], equal_nan=True)
+    assert fingerprint(model) == fingerprint(plain)
+    check_weights(model, "offloaded")
+
+
+def test_parts_with_different_attention_are_refused_and_left_alone() -> None:
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    vision = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 28,
+        "patch_size": 14,
+    }
+    config = CONFIG_MAPPING["gemma3"](
+        text_config={**GROUPED, "sliding_window": 16}, vision_config=vision, mm_tokens_per_image=4
+    )
+    model = AutoModel.from_config(config).eval()
+    ids = torch.arange(3, 11)[None]
+    before = [
+        module.config._attn_implementation for module in model.modules() if hasattr(module, "set_attn_implementation")
+    ]
+    assert len(anatomy(model, ids).layers) == 3
+    after = [
+        module.config._attn_implementation for module in model.modules() if hasattr(module, "set_attn_implementation")
+    ]
+    assert before == after
+    model.config.text_config._attn_implementation_internal = "eager"
+    with pytest.raises(InputError, match="use different attention"):
+        anatomy(model, ids)
+    assert model.config.text_config._attn_implementation == "eager"
 
 
 def test_a_second_hook_is_refused_and_the_first_restores(tiny: Any) -> None:

@@ -27,7 +27,9 @@ def audit_dataset() -> xr.Dataset:
         | {f"kappa_contexts{end}": (("layer", "head"), np.full(shape[1:], value)) for end, value in (("_low", 0.4), ("_high", 0.6))}
         | {
             "sample_rho_residual": (("context", "window", "depth"), np.full((2, 4, N_LAYERS + 1), 0.1)),
-            "sliding_window": ("layer", np.zeros(N_LAYERS, int)),
+            "most_visible": (("context", "layer"), np.repeat(np.array(CONTEXTS)[:, None], N_LAYERS, axis=1)),
+            "gamma_c": (("context", "layer"), np.full((2, N_LAYERS), 1.5)),
+            "softcap": ("layer", np.full(N_LAYERS, np.nan)),
         },
         coords={"context": CONTEXTS, "layer": np.arange(N_LAYERS), "head": np.arange(N_HEADS)},
         attrs={"diluted_above": 0.8, "frozen_below": 0.2, "n_windows": 4, "windows_in_text": 13, "kappa_source": "positions", "skipped": "[]"},
@@ -52,9 +54,16 @@ def test_diluted_heads_are_counted_placed_and_answered() -> None:
     data["phase"][1, 1:3] = 0
     data["kappa"][1, 1:3] = 0.95
     text = verdict(data)
-    assert "8 diluted (layer 1 and 2), 16 sparse" in text
+    assert "8 diluted (4 of them in layer 1), 16 sparse" in text
     assert "compare a logit factor of ln n/ln 8192 on the diluted heads" in text
-    assert phase_counts(data, 8192) == {"diluted": 8, "sparse": 16, "frozen": 0, "undecided": 0, "unmeasured": 0}
+    assert phase_counts(data, 8192) == {
+        "diluted": 8,
+        "sparse": 16,
+        "frozen": 0,
+        "undecided": 0,
+        "unmeasured": 0,
+        "bounded": 0,
+    }
 
 
 def test_a_few_heads_are_named() -> None:
@@ -87,7 +96,7 @@ def test_frozen_heads_and_where_most_of_them_are() -> None:
             0.6,
             0.1,
             0.2,
-            "Tokens come together with depth and may or may not come together (too few windows) with length.",
+            "Tokens come together with depth; whether with length too, these windows do not tell.",
         ),
     ],
 )
@@ -99,24 +108,51 @@ def test_collapse_is_told_apart(depth: float, length: float, spread: float, sent
     text = verdict(data)
     assert sentence in text
     half = "0.37" if spread else "0.00"  # t_3 = 3.18 times the standard error 0.2 · 2/√3 / 2
-    assert f"it moves by +{length:.2f} ± {half}, averaged over layers" in text
+    assert (
+        f"it moves by +{length:.2f} ± {half}, averaged over layers, while the median head's tokens attended grow as n^0.50"
+        in text
+    )
 
 
-def test_sinks_windows_skipped_layers_large_logits_and_disagreements() -> None:
+def test_skipped_layers_large_logits_and_disagreements() -> None:
     data = audit_dataset()
     data["sink_mass"][1, 0, 0] = 0.7
     data["largest_logit"][1, 3, 2] = 143.4
-    data["sliding_window"][2:4] = 128
     data["kappa"][1, 5, 3], data["critical_multiplier"][1, 5, 3] = 0.1, 2.0
     data["kappa_contexts_low"][0, 1] = 0.58
     data.attrs["skipped"] = json.dumps([{"layer": 6, "name": "layers.6", "what": "linear_attention"}])
     text = verdict(data)
     assert "1 head gives it more than half of theirs" in text
     assert "look at layer 3, head 2: its largest logit is 143" in text
-    assert "2 layers see at most 128 tokens (sliding window)" in text
-    assert "1 layers without softmax attention (linear_attention) were skipped" in text
+    assert "Skipped, for want of softmax attention: 1 layer (linear_attention)." in text
     assert "The gap count disagrees with κ on 1 head " in text
     assert "do not agree within their intervals on 1 head." in text
+    data["softcap"][3] = 50.0
+    assert "QK-clip" not in verdict(data)
+
+
+def test_layers_bounded_by_a_window_are_counted_apart() -> None:
+    """They cannot grow with a context that they do not see, and the first token is out of their sight."""
+    data = audit_dataset()
+    data["most_visible"][1, 2:4] = 128
+    data["phase"][1, 2:4] = -1
+    data["sink_mass"][1, 2:4] = 0.0
+    text = verdict(data)
+    assert "At 8192 tokens, of 24 heads 0 diluted, 16 sparse, 0 frozen and 0 undecided." in text
+    assert "8 heads in layers that see at most 128 tokens are not counted." in text
+    assert "The first token takes 5.0 % of all attention" in text
+    assert phase_counts(data, 8192)["bounded"] == 8
+
+
+def test_one_window_places_no_head() -> None:
+    data = audit_dataset().isel(window=[0])
+    data.attrs["n_windows"] = 1
+    data["phase"][:] = 3
+    text = verdict(data)
+    assert "the median head has κ = 0.50" in text
+    assert "One text window gives no interval" in text
+    assert "reaches over a margin" not in text
+    assert "Nothing here asks" not in text
 
 
 def test_where_the_sink_begins() -> None:
@@ -145,4 +181,6 @@ def test_one_context_says_what_it_cannot_say() -> None:
     assert "The median head attends to 40 tokens." in text
     assert "One context cannot say whether they come together with length" in text
     data["phase"][:] = -1
-    assert "At 8192 tokens no head could be placed" in verdict(data)
+    text = verdict(data)
+    assert "At 8192 tokens no head could be placed" in text
+    assert "Nothing here asks" not in text

@@ -65,6 +65,9 @@ def test_flash_attention_gets_a_padding_mask_over_slots() -> None:
 def test_masks_that_cannot_be_read() -> None:
     with pytest.raises(InputError, match="flex attention's block masks"):
         visible_keys(call(4, 4, extras={"block_mask": object()}), torch.tensor([0]))
+    slope = torch.where(torch.tril(torch.ones(4, 4)) > 0, -0.5 * torch.arange(4.0), -torch.inf)
+    with pytest.raises(InputError, match="adds a position bias through its mask"):
+        visible_keys(call(4, 4, mask=slope[None, None]), torch.tensor([3]))
     mixed = torch.ones(1, 2, 4, 4, dtype=torch.bool)
     mixed[0, 1, 0, 0] = False
     with pytest.raises(InputError, match="differs between heads"):

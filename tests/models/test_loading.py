@@ -161,6 +161,39 @@ def test_nan_in_weights(folder: Path, tmp_path: Path, tiny: Any, minilm: Any) ->
         load(str(tmp_path / "nan"))
 
 
+def test_weights_that_are_not_there(folder: Path, tmp_path: Path) -> None:
+    """transformers would fill the gaps with random numbers, and the audit would measure those."""
+    from safetensors.torch import load_file, save_file
+
+    deeper = edited(folder, tmp_path / "deeper", num_hidden_layers=5)
+    with pytest.raises(InputError, match=r"lacks the weights layers.3.* and \d+ more that its config asks for"):
+        load(deeper)
+    wider = edited(folder, tmp_path / "wider", intermediate_size=64)
+    with pytest.raises(InputError, match="of another shape"):
+        load(wider)
+    one = Path(edited(folder, tmp_path / "one"))
+    weights = load_file(one / "model.safetensors")
+    (one / "model.safetensors").unlink()
+    del weights["model.layers.1.self_attn.q_proj.weight"]
+    save_file(weights, one / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="lacks the weights layers.1.self_attn.q_proj.weight that its config asks for"):
+        load(str(one))
+
+
+def test_positions_that_padding_takes_are_not_counted() -> None:
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    config = CONFIG_MAPPING["roberta"](
+        vocab_size=97, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        max_position_embeddings=66, pad_token_id=1,
+    )  # fmt: skip
+    model = AutoModel.from_config(config).eval()
+    assert trained_length(model) == 64
+    model(torch.arange(3, 67)[None])
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        model(torch.arange(3, 68)[None])
+
+
 def test_pickled_weights_are_not_read(folder: Path, tmp_path: Path, tiny: Any) -> None:
     target = tmp_path / "pickle"
     target.mkdir()

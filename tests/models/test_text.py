@@ -55,8 +55,11 @@ def test_files_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     file = tmp_path / "a.txt"
     file.write_text("zwölf Boxkämpfer", encoding="utf-8")
     assert read_text(str(file)) == Text("a.txt", "zwölf Boxkämpfer")
-    monkeypatch.setattr("sys.stdin", io.StringIO("typed"))
-    assert read_text("-") == Text("standard input", "typed")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("zwölf\r\n".encode()), encoding="ascii"))
+    assert read_text("-") == Text("standard input", "zwölf\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="latin-1"))
+    with pytest.raises(InputError, match=r"--text - is not UTF-8 text \(.* at byte 3\)"):
+        read_text("-")
     with pytest.raises(InputError, match=r"missing.txt: No such file or directory; give a UTF-8 text file"):
         read_text(str(tmp_path / "missing.txt"))
     file.write_bytes(b"caf\xe9 au lait")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import xarray as xr
 
 from attnlim.audit.probing import Anatomy, Probed
 from attnlim.audit.statistics import ROW_STATISTICS
-from attnlim.context.phases import DILUTED_ABOVE, FROZEN_BELOW, PHASES, classify
+from attnlim.context.phases import DILUTED_ABOVE, FROZEN_BELOW, LEAST_RANGE, PHASES, UNKNOWN, classify
 from attnlim.core.cells import Arrays
 from attnlim.core.intervals import IntervalArray, jackknife_mean
 from attnlim.core.regression import slope
@@ -22,9 +21,6 @@ from attnlim.core.symbols import lookup
 SCHEMA = 1
 # κ over positions is fitted over this many octaves of visible keys: down to a sixteenth of the context
 POSITION_OCTAVES = 4
-# a κ needs the visible keys to grow by a factor of about two, less what skipped rows take from an octave
-LEAST_SPAN = 0.9 * math.log(2)
-
 MAXIMA = ("largest_logit", "largest_logit_no_sink")
 MEANS = (
     *(name for base in ROW_STATISTICS for name in (base, f"{base}_no_sink") if name not in MAXIMA),
@@ -48,7 +44,7 @@ def summarise_rows(found: Probed, parts: Anatomy, n_octaves: int) -> Arrays:
 
     Returns:
         each of ``MEANS`` (n_octaves, n_layers, n_heads), ``MAXIMA`` (n_layers, n_heads), ``log_visible`` and
-        ``n_rows`` (n_octaves, n_layers), ``rho_input`` (n_layers,), ``rho_residual`` (n_depths,); NaN where
+        ``n_rows`` (n_octaves, n_layers), ``most_visible`` (n_layers,), ``rho_input`` (n_layers,), ``rho_residual`` (n_depths,); NaN where
         there is no row or no such head.
     """
     n_layers, n_heads = len(parts.layers), max(layer.n_heads for layer in parts.layers)
@@ -56,6 +52,7 @@ def summarise_rows(found: Probed, parts: Anatomy, n_octaves: int) -> Arrays:
     arrays |= {name: np.full((n_layers, n_heads), np.nan) for name in MAXIMA}
     arrays["log_visible"] = np.full((n_octaves, n_layers), np.nan)
     arrays["n_rows"] = np.zeros((n_octaves, n_layers), dtype=np.int64)
+    arrays["most_visible"] = np.array([counts[0] for counts in found.most_visible])
     for place, layer in enumerate(parts.layers):
         statistics = {name: value.cpu().numpy() for name, value in found.statistics[place][0].items()}
         visible = found.visible[place][0].cpu().numpy()
@@ -107,7 +104,10 @@ def assemble(
     def gather(name: str) -> np.ndarray:
         return np.stack([[cells[n, w][name] for w in range(n_windows)] for n in contexts])
 
-    samples = {name: gather(name) for name in (*MEANS, *MAXIMA, "log_visible", "n_rows", "rho_input", "rho_residual")}
+    samples = {
+        name: gather(name)
+        for name in (*MEANS, *MAXIMA, "log_visible", "n_rows", "most_visible", "rho_input", "rho_residual")
+    }
     causal = all(layer.causal for layer in parts.layers)
     source = "positions" if causal else "contexts"
     head = ("context", "layer", "head")
@@ -124,18 +124,34 @@ def assemble(
     variables["sample_log_visible"] = (("context", "window", "octave", "layer"), samples["log_visible"])
     variables["sample_rows"] = (("context", "window", "octave", "layer"), samples["n_rows"])
 
+    most_visible = samples["most_visible"].max(axis=1)
+    variables["most_visible"] = (
+        ("context", "layer"),
+        most_visible,
+        {"long_name": "most keys that a row sees", "units": "tokens"},
+    )
+    # within a window that is shorter than the context nothing can grow with the context
+    bounded = (most_visible < np.array(contexts)[:, None])[..., None]
+
     log_visible = samples["log_visible"][..., None]
     for suffix in ("", "_no_sink"):
         entropy = samples[f"entropy{suffix}"]
-        by_position = _over_positions(log_visible, entropy, LEAST_SPAN)
-        by_context = _over_contexts(log_visible, entropy, LEAST_SPAN)
+        by_position = _over_positions(log_visible, entropy, LEAST_RANGE)
+        by_context = _over_contexts(log_visible, entropy, LEAST_RANGE)
         kappa = jackknife_mean(by_position if causal else by_context, axis=1)
         _put(variables, f"kappa{suffix}", head, kappa, _missing(source))
         phase = classify(kappa.estimate, kappa.low, kappa.high, margins.diluted_above, margins.frozen_below)
-        variables[f"phase{suffix}"] = (head, phase, {"flag_values": "[0,1,2,3]", "flag_meanings": " ".join(PHASES)})
-        if not suffix:
-            whole = jackknife_mean(by_context[-1], axis=0)
-            _put(variables, "kappa_contexts", ("layer", "head"), whole, _missing("contexts"))
+        variables[f"phase{suffix}"] = (
+            head,
+            np.where(bounded, np.int8(UNKNOWN), phase),
+            {
+                "flag_values": "[0,1,2,3]",
+                "flag_meanings": " ".join(PHASES),
+                "missing": "-1 where κ is NaN, or where no row of the layer sees the whole context",
+            },
+        )
+        whole = jackknife_mean(by_context[-1], axis=0)
+        _put(variables, f"kappa_contexts{suffix}", ("layer", "head"), whole, _missing("contexts"))
 
     # which power of ln n the gap count follows: the slope of ln b_c on ln ln n
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,6 +170,7 @@ def assemble(
     variables["gamma_c_se"] = (("context", "layer"), gamma_c.standard_error)
 
     variables["sliding_window"] = ("layer", [layer.sliding_window or 0 for layer in parts.layers])
+    variables["softcap"] = ("layer", [np.nan if layer.softcap is None else layer.softcap for layer in parts.layers])
     skipped = [{"layer": number, "name": name, "what": what} for number, name, what in parts.skipped]
     return xr.Dataset(
         variables,

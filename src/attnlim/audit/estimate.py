@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ class Estimate:
 
     Attributes:
         seconds: wall time, from two timed forwards of at most 1024 tokens; right to about a third.
-        memory: bytes at the peak: weights, the activations of one layer at the longest context, and the probe.
+        memory: bytes at the peak of weights, activations and the probe, without Python and its libraries.
     """
 
     seconds: float
@@ -43,11 +42,25 @@ def estimate(plan: Plan) -> Estimate:
         linear = max(0.0, times[1] / sizes[1] - square * sizes[1])
     windows = len(plan.windows.starts)
     seconds = sum(windows * (linear * n + square * n**2) for n in plan.contexts)
-    config = plan.model.config.get_text_config()
-    wide = 8 * config.hidden_size + 3 * getattr(config, "intermediate_size", 4 * config.hidden_size)
+    return Estimate(seconds, _memory(plan))
+
+
+def _memory(plan: Plan) -> int:
+    """Weights, the activations of one layer, what its attention holds of size n², and what the watching adds."""
+    longest, config = plan.contexts[-1], plan.model.config.get_text_config()
+    size = next(plan.model.parameters()).element_size()
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    inner = max(inner) if isinstance(inner, (list, tuple)) else inner
     weights = sum(weight.nbytes for weight in plan.model.base_model.parameters())
-    activations = longest * wide * next(plan.model.parameters()).element_size()
-    return Estimate(seconds, math.ceil(weights + activations + WATCHING_BYTES))
+    activations = longest * (8 * config.hidden_size + 3 * inner) * size
+    n_heads = max(layer.n_heads for layer in plan.parts.layers)
+    pairs = 0
+    if plan.attributes["attention"] == "eager":  # scores, their float32 softmax and its copy in the model's dtype
+        pairs = n_heads * longest**2 * (2 * size + 4)
+    if any(layer.sliding_window and layer.sliding_window < longest for layer in plan.parts.layers):
+        pairs += longest**2 * (size if plan.attributes["attention"] == "eager" else 1)
+    keys = 16 * longest * config.hidden_size  # key and query rows in float64, with as many key heads as heads at most
+    return int(weights + activations + pairs + keys + WATCHING_BYTES)
 
 
 def _seconds(plan: Plan, n_tokens: int) -> float:

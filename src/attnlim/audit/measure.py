@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import torch
 import xarray as xr
 
-from attnlim.audit.assemble import Margins, assemble, summarise_rows
+import attnlim
+from attnlim.audit.assemble import SCHEMA, Margins, assemble, summarise_rows
 from attnlim.audit.probing import Anatomy, anatomy, probe
 from attnlim.audit.sampling import sample_rows
 from attnlim.audit.wording import verdict
@@ -82,8 +84,14 @@ class Plan:
     def identity(self) -> dict[str, Any]:
         """What a resumed run must share with the one that was interrupted."""
         kept = {name: value for name, value in self.attributes.items() if name != "model"}
+        windows = self.windows
+        ids = hashlib.sha256(windows.tokens.numpy().tobytes() + repr((windows.prefix, windows.suffix)).encode())
         return {
             **kept,
+            "attnlim": attnlim.__version__,
+            "schema": SCHEMA,
+            "torch": torch.__version__,
+            "tokens_sha256": ids.hexdigest(),
             "contexts": list(self.contexts),
             "model_fingerprint": fingerprint(self.model),
             "diluted_above": self.margins.diluted_above,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,13 +15,15 @@ from torch import Tensor
 from attnlim.audit.statistics import Rows, row_statistics
 from attnlim.context.cosine import mean_cosine
 from attnlim.core.checks import InputError
-from attnlim.models.hook import AttentionCall, attached, visible_keys
+from attnlim.models.hook import AttentionCall, attached, most_visible_keys, visible_keys
 
-UNREADABLE = {
-    "s_aux": "learned attention sinks",
-    "position_bias": "a learned position bias",
+HARMLESS = {
+    *("dropout", "deterministic", "training", "use_cache", "cache_position", "position_embeddings", "return_dict"),
+    *("output_attentions", "output_hidden_states", "output_router_logits", "num_items_in_batch", "target_dtype"),
+    *("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k"),
 }
-"""What changes the softmax beyond q·k, a soft cap and a mask, by the keyword that carries it."""
+"""Keywords of an attention function that do not change which keys a row sees or how it weighs them. Any other may:
+learned sinks, position biases, chosen blocks or indices; so a layer that passes one is refused, not misread."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class AttentionLayer:
         name: the module's qualified name.
         n_heads: query heads.
         causal: no row sees a later key.
-        sliding_window: in tokens, None without.
+        sliding_window: in tokens as the model states it, None without.
+        softcap: of the scores, None without.
     """
 
     layer: int
@@ -40,6 +44,7 @@ class AttentionLayer:
     n_heads: int
     causal: bool
     sliding_window: int | None
+    softcap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -91,29 +96,31 @@ def anatomy(model: Any, input_ids: Tensor) -> Anatomy:
     calls: list[AttentionLayer] = []
 
     def note(call: AttentionCall) -> None:
-        for keyword, what in UNREADABLE.items():
-            if call.extras.get(keyword) is not None:
-                raise InputError(
-                    f"{call.name} has {what} ({keyword}), which the audit does not read yet; nothing was measured"
-                )
-        visible_keys(call, torch.arange(1))
+        for keyword, value in call.extras.items():
+            if keyword not in HARMLESS and value is not None and value is not False:
+                raise InputError(f"{call.name} passes {keyword!r} to its attention, which the audit does not read yet")
+        visible_keys(call, torch.arange(call.query.shape[2]))
         number = re.search(r"\.(\d+)\.", call.name)
+        layer = int(number[1]) if number else len(calls)
         calls.append(
-            AttentionLayer(
-                int(number[1]) if number else len(calls),
-                call.name,
-                call.query.shape[1],
-                call.causal,
-                call.sliding_window,
-            )
+            AttentionLayer(layer, call.name, call.query.shape[1], call.causal, call.sliding_window, call.softcap)
         )
 
     with attached(model, note):
-        _forward(model, input_ids, None)
+        watched = _forward(model, input_ids, None)
     if not calls:
         raise InputError(f"{type(model).__name__}: no softmax attention reached the hook, so there is nothing to audit")
+    plain, turns = _forward_counting(model, input_ids, {call.name for call in calls})
+    # on a CPU the same kernels give the same bits; elsewhere a reduction may run in another order
+    same = torch.equal(plain, watched) if plain.device.type == "cpu" else torch.allclose(plain, watched, 1e-2, 1e-2)
+    if not same:
+        raise InputError(f"{type(model).__name__} computes something else while it is hooked, so it cannot be audited")
+    if len(calls) > sum(turns.values()):
+        raise InputError(
+            f"{type(model).__name__} takes several softmaxes in one attention, which the audit does not read yet"
+        )
     if len({call.layer for call in calls}) < len(calls):  # layers that share one module are told apart by their turn
-        calls = [AttentionLayer(turn, c.name, c.n_heads, c.causal, c.sliding_window) for turn, c in enumerate(calls)]
+        calls = [replace(call, layer=turn) for turn, call in enumerate(calls)]
     blocks = _blocks(model.base_model, calls)
     return Anatomy(tuple(calls), tuple(blocks), tuple(_skipped(model, blocks, calls)))
 
@@ -163,28 +170,47 @@ def probe(
             counts.append(mine.visible.sum(dim=1))
         found.statistics.append(statistics)
         found.visible.append(counts)
-        # causal rows see more the later they are; two-sided windows are widest away from the ends
-        n_queries = call.query.shape[2]
-        widest = visible_keys(call, torch.tensor([n_queries // 2, n_queries - 1])).sum(dim=2).amax(dim=1)
-        found.most_visible.append(widest.expand(call.query.shape[0]).tolist())
+        found.most_visible.append(most_visible_keys(call).expand(call.query.shape[0]).tolist())
 
     with ExitStack() as stack:
         stack.enter_context(attached(model, measure))
         stack.enter_context(_watched_tokens(model.base_model, parts, real, found))
         _forward(model, input_ids, attention_mask)
+    if len(found.statistics) != len(parts.layers):
+        raise InputError(
+            f"{len(found.statistics)} attention layers ran on {input_ids.shape[1]} tokens and {len(parts.layers)} on a few; "
+            "a model whose layers depend on the input cannot be audited"
+        )
     return found
 
 
-def _forward(model: Any, input_ids: Tensor, attention_mask: Tensor | None) -> None:
+def _forward(model: Any, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     backbone = model.base_model
-    device = backbone.get_input_embeddings().weight.device
+    embedding = backbone.get_input_embeddings()
+    # accelerate keeps offloaded weights on no device; its hook knows where the layer runs
+    device = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None) or embedding.weight.device
     inputs: dict[str, Any] = {"input_ids": input_ids.to(device)}
     if attention_mask is not None:
         inputs["attention_mask"] = attention_mask.to(device)
     if hasattr(backbone.config, "use_cache"):
         inputs["use_cache"] = False
     with torch.inference_mode():
-        backbone(**inputs)
+        output: Tensor = backbone(**inputs)[0]
+    return output
+
+
+def _forward_counting(model: Any, input_ids: Tensor, names: set[str]) -> tuple[Tensor, Counter[str]]:
+    """The plain output, and how often each named module ran."""
+    turns: Counter[str] = Counter()
+    modules = dict(model.named_modules())
+    handles = [
+        modules[name].register_forward_pre_hook(lambda module, args, name=name: turns.update([name])) for name in names
+    ]
+    try:
+        return _forward(model, input_ids, None), turns
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def row_statistics(
         distance in tokens; the rest dimensionless. ``largest_logit`` is taken before the soft cap. NaN where a row
         sees too few keys for the statistic.
 
-    Cost: O(n_heads · Σ visible keys · head_dim) time, O(CHUNK_ELEMENTS) memory. Precision: float64; the gap count
+    Cost: O(n_heads · Σ visible keys · head_dim) time; memory: the keys in float64 and O(CHUNK_ELEMENTS). Precision: float64; the gap count
     sorts gaps in float32, relative error 1e-7. Twin: ``attnlim.audit.naive``.
     """
     if query.device.type == "mps":  # has no float64

@@ -52,6 +52,21 @@ def layer_table(dataset: xr.Dataset, context: int | None = None) -> pd.DataFrame
     return frame
 
 
+SETTINGS = ("text_sha256", "n_windows", "rows_per_window", "k_min", "diluted_above", "frozen_below", "dtype")
+
+
+def different_settings(first: xr.Dataset, second: xr.Dataset) -> list[str]:
+    """What two audits were not made alike in, in words: a difference in their numbers may come from it."""
+    names = {"text_sha256": "text", "rows_per_window": "rows"}
+    told = []
+    for key in SETTINGS:
+        one, other = first.attrs[key], second.attrs[key]
+        if one != other:
+            shown = (first.attrs["text"], second.attrs["text"]) if key == "text_sha256" else (one, other)
+            told.append(f"{names.get(key, key)} {shown[0]} against {shown[1]}")
+    return told
+
+
 def compare(first: xr.Dataset, second: xr.Dataset) -> pd.DataFrame:
     """Two audits side by side: one row a quantity and context that both have.
 
@@ -90,7 +105,8 @@ def compare(first: xr.Dataset, second: xr.Dataset) -> pd.DataFrame:
         )
         for label, of in measures:
             rows.append((context, label, *(float(of(run)) for run in both)))
-        if same:
+        # with one window there is no interval to leave, and no count of heads that did
+        if same and all(bool(run["kappa_low"].notnull().any()) for run in both):
             up = float((both[1]["kappa_low"] > both[0]["kappa_high"]).sum())
             down = float((both[1]["kappa_high"] < both[0]["kappa_low"]).sum())
             rows.append((context, "heads whose κ rose beyond both intervals", np.nan, up))

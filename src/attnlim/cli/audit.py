@@ -55,6 +55,8 @@ def command(
 ) -> None:
     """Measure the attention of a real model: which heads are diluted, sparse or frozen at a context length."""
     if compare is not None:
+        if model is not None:
+            raise InputError(f"--compare takes two finished runs and no MODEL, got {model!r} too; leave it out")
         _compare(*compare, as_json)
         return
     if model is None:
@@ -64,7 +66,7 @@ def command(
     extra("plotly", "report")
     folder = out or Path("runs") / f"audit-{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}"
     from attnlim.audit.assemble import Margins
-    from attnlim.audit.measure import check_numbers, make_plan
+    from attnlim.audit.measure import SHORTEST_CONTEXT, check_numbers, make_plan
     from attnlim.core.runs import refuse_finished
     from attnlim.models.loading import load, trained_length
     from attnlim.models.text import read_text
@@ -77,7 +79,7 @@ def command(
     loaded = load(model, device=device, dtype=dtype, device_map=device_map, trust_remote_code=trust_remote_code)
     if contexts is None:
         longest = min(8192, trained_length(loaded.model) or 8192)
-        contexts = [longest // 16, longest // 4, longest]
+        contexts = sorted({max(SHORTEST_CONTEXT, n) for n in (longest // 16, longest // 4, longest)})
     plan = make_plan(
         loaded.model,
         loaded.tokenizer,
@@ -164,7 +166,7 @@ def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -
     from attnlim.audit.tables import head_table
     from attnlim.cli.progress import progress
     from attnlim.core.runs import RunFolder, write_text
-    from attnlim.report import write_report
+    from attnlim.report import draw
 
     run = RunFolder.begin(
         folder, " ".join(["attnlim", *sys.argv[1:]]), arguments, plan.identity(), {"rows": plan.seed}, overwrite
@@ -174,7 +176,7 @@ def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -
     run.store(result.dataset)
     write_text(run.partial / "heads.csv", head_table(result.dataset).to_csv(index=False))
     record = run.close_record()
-    write_report(result.dataset, record, run.partial / "report.html")
+    draw(result.dataset, record, run.partial)
     run.finish()
     return result.dataset
 
@@ -226,7 +228,7 @@ def _show(dataset: xr.Dataset, folder: Path, as_json: bool) -> None:
 
 
 def _compare(first: Path, second: Path, as_json: bool) -> None:
-    from attnlim.audit.tables import compare
+    from attnlim.audit.tables import compare, different_settings
     from attnlim.core.runs import open_run
 
     (before, _), (after, _) = open_run(first), open_run(second)
@@ -235,9 +237,9 @@ def _compare(first: Path, second: Path, as_json: bool) -> None:
             raise InputError(
                 f"{folder} is not an audit but {dataset.attrs.get('kind')!r}; give two runs of `attnlim audit`"
             )
-    table = compare(before, after)
+    table, unlike = compare(before, after), different_settings(before, after)
     if as_json:
-        print(table.to_json(orient="records"))
+        print(json.dumps({"different": unlike, "rows": json.loads(table.to_json(orient="records"))}))
         return
     from rich import box
     from rich.console import Console
@@ -251,6 +253,8 @@ def _compare(first: Path, second: Path, as_json: bool) -> None:
         sheet.add_column(folder.name, justify="right")
     for row in table.to_dict("records"):
         sheet.add_row(str(row["context"]), row["quantity"], _value(row["first"]), _value(row["second"]))
+    if unlike:
+        print(f"not made alike: {'; '.join(unlike)}")
     Console(width=100, highlight=False).print(sheet)
 
 

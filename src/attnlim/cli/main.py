@@ -55,12 +55,17 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except OSError as reason:
-        if reason.errno != errno.ENOSPC:
-            raise
-        code = _complain("the disk is full; free some space, then give the same command again to go on")
+        code = _complain(_system_error(reason))
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code by itself
         _complain("interrupted; what was finished is kept, give the same command again to go on")
     sys.exit(code or 0)
+
+
+def _system_error(reason: OSError) -> str:
+    if reason.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full; free some space, then give the same command again to go on"
+    path, why = reason.filename2 or reason.filename, reason.strerror or str(reason) or type(reason).__name__
+    return f"cannot write or read {path}: {why}" if path else f"cannot go on: {why}"
 
 
 def _complain(line: str) -> int:

@@ -11,7 +11,7 @@ import typer
 def command(run: Annotated[Path, typer.Argument(help="A run folder that a command of attnlim wrote.")]) -> None:
     """Draw the report of a finished run again, from its stored data alone."""
     from attnlim.core.runs import open_run
-    from attnlim.report import write_report
+    from attnlim.report import draw
 
     dataset, record = open_run(run)
-    typer.echo(f"report: {write_report(dataset, record, run / 'report.html')}")
+    typer.echo(f"report: {draw(dataset, record, run)}")

@@ -17,7 +17,7 @@ DILUTED_ABOVE = 0.8
 FROZEN_BELOW = 0.2
 
 # one octave of n, less 10 % for contexts such as 500 and 1000 minus a few skipped rows
-_LEAST_RANGE = 0.9 * math.log(2)
+LEAST_RANGE = 0.9 * math.log(2)
 
 
 def focus_exponent(log_n: ArrayLike, entropy: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
@@ -57,7 +57,7 @@ def focus_exponent(log_n: ArrayLike, entropy: ArrayLike, axis: int = -1) -> NDAr
             f"log_n must have one value for each of the {heights.shape[-1]} contexts of entropy, "
             f"got shape {places.shape}; give ln n along the same axis"
         )
-    return slope(places, heights, least_span=_LEAST_RANGE)
+    return slope(places, heights, least_span=LEAST_RANGE)
 
 
 def classify(

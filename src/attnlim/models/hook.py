@@ -73,28 +73,49 @@ def attached(model: Any, before: Before) -> Iterator[None]:
         InputError: the model does not route its attention through transformers' AttentionInterface, or its
             attention is already hooked.
     """
+    configs = _configs(model)
+    bases = {config._attn_implementation for config in configs}
     base = model.config._attn_implementation
+    if len(bases) > 1:
+        raise InputError(
+            f"the parts of {type(model).__name__} use different attention ({', '.join(map(str, sorted(bases, key=str)))}); "
+            "load it with one attn_implementation for all"
+        )
     if not base or base.startswith(PREFIX):
-        raise InputError(
-            f"{type(model).__name__}: attention implementation {base!r} cannot be hooked; load the model afresh"
-        )
-    name = _register(base)
-    with _transformers_silent():
-        model.set_attn_implementation(name)
-    if model.config._attn_implementation != name:
-        raise InputError(
-            f"{type(model).__name__} keeps its own attention code and cannot be hooked; "
-            "only models that use transformers' AttentionInterface can be audited"
-        )
-    for module_name, module in model.named_modules():
-        _attached[module] = (module_name, before)
+        raise InputError(f"{type(model).__name__}: attention {base!r} cannot be hooked; load the model afresh")
     try:
+        _switch(model, _register(base))
+        for module_name, module in model.named_modules():
+            _attached[module] = (module_name, before)
         yield
     finally:
         for module in model.modules():
             _attached.pop(module, None)
-        with _transformers_silent():
-            model.set_attn_implementation(base)
+        for config in configs:  # each by itself: set_attn_implementation would pass the model's own down to all
+            config._attn_implementation_internal = base
+
+
+def _configs(model: Any) -> list[Any]:
+    """The configs of a model and of its parts, each once."""
+    found = {
+        id(module.config): module.config for module in model.modules() if hasattr(module, "set_attn_implementation")
+    }
+    found[id(model.config)] = model.config
+    return list(found.values())
+
+
+def _switch(model: Any, name: str) -> None:
+    refusal = (
+        f"{type(model).__name__} keeps its own attention code and cannot be hooked; "
+        "only models that use transformers' AttentionInterface can be audited"
+    )
+    with _transformers_silent():
+        try:
+            model.set_attn_implementation(name)
+        except ValueError as reason:  # some refuse what is not on a list of their own
+            raise InputError(f"{refusal} ({reason})") from reason
+    if model.config._attn_implementation != name:
+        raise InputError(refusal)
 
 
 def _register(base: str) -> str:
@@ -102,6 +123,10 @@ def _register(base: str) -> str:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
+    if base not in ALL_MASK_ATTENTION_FUNCTIONS:
+        raise InputError(
+            f"attention {base!r} has no mask function that could be hooked; load with attn_implementation='sdpa'"
+        )
     name = PREFIX + base
     AttentionInterface.register(name, _attention_function(base))
     # without a mask function of the same name the mask is None, and padding is silently ignored
@@ -181,7 +206,7 @@ def visible_keys(call: AttentionCall, rows: Tensor) -> Tensor:
 
     Raises:
         InputError: the mask is of a kind that cannot be read (a block mask of flex attention, a mask that differs
-            between heads).
+            between heads, a mask that adds a bias).
     """
     n_keys, mask = call.key.shape[2], call.mask
     if "block_mask" in call.extras:
@@ -190,8 +215,13 @@ def visible_keys(call: AttentionCall, rows: Tensor) -> Tensor:
         if mask.shape[1] != 1 and not bool((mask == mask[:, :1]).all()):
             raise InputError(f"{call.name}: the attention mask differs between heads, which the audit cannot read")
         picked = mask[:, 0].index_select(1, rows.to(mask.device))[..., :n_keys]
+        if picked.dtype == torch.bool:
+            return picked
         # an additive mask hides with the dtype's minimum, or with -inf
-        return picked if picked.dtype == torch.bool else picked > torch.finfo(picked.dtype).min / 2
+        shown = picked > torch.finfo(picked.dtype).min / 2
+        if bool((picked[shown] != 0).any()):
+            raise InputError(f"{call.name} adds a position bias through its mask, which the audit does not read")
+        return shown
     keys = torch.arange(n_keys, device=call.key.device)
     rows = rows.to(call.key.device)
     if mask is not None:  # flash attention: a padding mask over slots
@@ -205,6 +235,16 @@ def visible_keys(call: AttentionCall, rows: Tensor) -> Tensor:
     if call.sliding_window is not None and (call.causal or "flash" in call.base):
         visible = visible & (distance.abs() < call.sliding_window)
     return visible if mask is None else visible & mask[:, None, :n_keys].bool()
+
+
+def most_visible_keys(call: AttentionCall) -> Tensor:
+    """(batch or 1,) int64: the most keys that any query of the call sees."""
+    n_queries = call.query.shape[2]
+    if call.mask is None:
+        # causal rows see more the later they are; two-sided windows are widest away from the ends
+        return visible_keys(call, torch.tensor([n_queries // 2, n_queries - 1])).sum(dim=2).amax(dim=1)
+    blocks = torch.split(torch.arange(n_queries), 512)
+    return torch.stack([visible_keys(call, rows).sum(dim=2).amax(dim=1) for rows in blocks]).amax(dim=0)
 
 
 @contextmanager

@@ -86,7 +86,11 @@ def load(
             _check_config(config, spec)
             tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
             # use_safetensors: pickled weights can run code when they are read
-            model = AutoModel.from_pretrained(path, use_safetensors=True, **settings)
+            # ignore_mismatched_sizes: what does not fit is told, and refused with its name
+            model, told = AutoModel.from_pretrained(
+                path, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True, **settings
+            )
+            _check_complete(told, spec)
     if device_map is None:
         model = _move(model, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     check_weights(model, spec)
@@ -103,9 +107,10 @@ def load_gguf(path: Path, **settings: Any) -> tuple[Any, Any]:
     quantization = GgufConfig(dequantize=True)
     settings.setdefault("dtype", torch.float32)
     with quiet():
-        model = AutoModelForCausalLM.from_pretrained(
-            path.parent, gguf_file=path.name, quantization_config=quantization, **settings
+        model, told = AutoModelForCausalLM.from_pretrained(
+            path.parent, gguf_file=path.name, quantization_config=quantization, output_loading_info=True, **settings
         )
+        _check_complete(told, str(path))
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     return model, tokenizer
 
@@ -113,7 +118,15 @@ def load_gguf(path: Path, **settings: Any) -> tuple[Any, Any]:
 def trained_length(model: Any) -> int | None:
     """The number of positions that the model was trained for, None where its config does not say."""
     length = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return int(length) if length else None
+    if not length:
+        return None
+    # RoBERTa's kin count positions from behind the padding index, and so lose that many
+    offsets = [
+        module.padding_idx + 1
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
+    ]
+    return int(length) - max(offsets, default=0)
 
 
 def check_weights(model: Any, name: str) -> None:
@@ -122,21 +135,45 @@ def check_weights(model: Any, name: str) -> None:
     Raises:
         InputError: naming the first such tensor.
     """
-    for key, weight in model.named_parameters():
-        if weight.device.type != "meta" and not bool(torch.isfinite(weight).all()):
+    for key, weight in _weights(model):
+        if not bool(torch.isfinite(weight).all()):
             raise InputError(f"{name}: the weights {key} hold NaN or infinity; get the checkpoint again or another one")
 
 
 def fingerprint(model: Any) -> str:
     """A short hash of the config and of a sample of every weight: whether two runs measured the same model."""
     digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True, default=str).encode())
-    for key, weight in model.named_parameters():
+    for key, weight in _weights(model):
         digest.update(f"{key}{tuple(weight.shape)}{weight.dtype}".encode())
-        if weight.device.type != "meta":
-            flat = weight.detach().reshape(-1)
-            sample = flat[:: max(1, flat.numel() // 64)][:64].double().cpu()
-            digest.update(sample.numpy().tobytes())
+        flat = weight.detach().reshape(-1)
+        sample = flat[:: max(1, flat.numel() // 64)][:64].cpu().double()
+        digest.update(sample.numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def _weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every parameter by name; one that accelerate has offloaded comes from where its hook keeps it."""
+    for prefix, module in model.named_modules():
+        for name, weight in module.named_parameters(recurse=False):
+            if weight.device.type == "meta":
+                weight = module._hf_hook.weights_map[name]
+            yield f"{prefix}.{name}" if prefix else name, weight
+
+
+def _check_complete(told: dict[str, Any], spec: str) -> None:
+    """Refuse a checkpoint that lacks weights: transformers fills the gaps with random numbers.
+
+    A pooler or a head above the backbone is not measured, so it may be missing.
+    """
+    missing = sorted(key for key in told.get("missing_keys", ()) if "pooler" not in key and "lm_head" not in key)
+    mismatched = [entry[0] if isinstance(entry, tuple) else entry for entry in told.get("mismatched_keys", ())]
+    if missing or mismatched:
+        what = f"lacks the weights {missing[0]}" if missing else f"has weights {mismatched[0]} of another shape"
+        more = len(missing) + len(mismatched) - 1
+        others = f" and {more} more" if more else ""
+        raise InputError(
+            f"{spec} {what}{others} that its config asks for; get the checkpoint again or mend config.json"
+        )
 
 
 def _resolve(spec: str) -> tuple[Path | str, str, str]:

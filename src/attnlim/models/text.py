@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,9 @@ def read_text(source: str | None = None) -> Text:
 
         return Text(DEFAULT_TEXT, "\n\n".join(topics[name] for name in sorted(topics)))
     try:
-        content = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        # not sys.stdin.read(): the locale's encoding may be another
+        given = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        content = io.StringIO(given.decode("utf-8"), newline=None).read()
     except OSError as reason:
         raise InputError(
             f"--text {source}: {reason.strerror or reason}; give a UTF-8 text file, or - for standard input"

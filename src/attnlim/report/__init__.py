@@ -6,16 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attnlim.report.drawing import draw
     from attnlim.report.figures import audit_figure, save_figure
     from attnlim.report.page import write_report
 
 _HOMES = {
+    "draw": "attnlim.report.drawing",
     "audit_figure": "attnlim.report.figures",
     "save_figure": "attnlim.report.figures",
     "write_report": "attnlim.report.page",
 }
 
-__all__ = ["audit_figure", "save_figure", "write_report"]
+__all__ = ["audit_figure", "draw", "save_figure", "write_report"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import xarray
 
 from attnlim.core.checks import extra, one_of
 from attnlim.core.files import replacing
-from attnlim.report.reading import PHASES, checked, entropy_curve, facts, missing_reason
+from attnlim.report.reading import PHASES, checked, entropy_curve, facts, interval_factor, missing_reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,17 +187,18 @@ def _entropy_lines(axes: Axes, dataset: xarray.Dataset) -> None:
 def _rho_lines(axes: Axes, dataset: xarray.Dataset) -> None:
     ramp = extra("matplotlib.colors", "report").LinearSegmentedColormap.from_list("depth", _SEQUENTIAL)
     kinds = (("rho_residual", "depth", "o-", "residual stream"), ("rho_input", "layer", "D:", "attention's input"))
+    factor = float(np.nan_to_num(interval_factor(dataset)))  # one window has no interval, and no band
     for index, n_tokens in enumerate(dataset["context"].to_numpy()):
         colour = ramp(index / max(1, dataset.sizes["context"] - 1)) if dataset.sizes["context"] > 1 else ramp(1.0)
         for name, place, style, _ in kinds:
             x, y = dataset[place].to_numpy(), dataset[name].isel(context=index).to_numpy()
-            half = 1.96 * dataset[f"{name}_se"].isel(context=index).to_numpy()
+            half = factor * dataset[f"{name}_se"].isel(context=index).to_numpy()
             axes.fill_between(x, y - half, y + half, color=colour, alpha=0.15, lw=0)
             label = f"{n_tokens} tokens" if name == "rho_residual" else None
             axes.plot(x, y, style, color=colour, lw=1.6, ms=3, label=label)
     for _, _, style, label in kinds:
         axes.plot([], [], style, color=MUTED, lw=1.6, ms=3, label=label)
-    widths = [1.96 * np.nan_to_num(dataset[f"{name}_se"].to_numpy()).ravel() for name, *_ in kinds]
+    widths = [factor * np.nan_to_num(dataset[f"{name}_se"].to_numpy()).ravel() for name, *_ in kinds]
     known = [dataset[name].to_numpy().ravel() for name, *_ in kinds]
     reached = np.concatenate(
         [value + sign * width for value, width in zip(known, widths, strict=True) for sign in (-1, 1)]
@@ -211,7 +212,7 @@ def _rho_lines(axes: Axes, dataset: xarray.Dataset) -> None:
     gammas = [g for g in (1, 1.25, 1.5, 2, 3, 4, 6, 10, 20) if 1 - 1 / g <= axes.get_ylim()[1]]
     _second_axis(axes, r"$\gamma_c = 1/(1 - \hat\rho)$", [1 - 1 / g for g in gammas], [f"{g:g}" for g in gammas])
     _line_axes(
-        axes, "Mean cosine of two tokens over depth (band ±1.96 s.e.)",
+        axes, "Mean cosine of two tokens over depth (band: 95 % interval)",
         "layer (the last point is the output)", r"$\hat\rho$",
     )  # fmt: skip
 

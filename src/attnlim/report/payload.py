@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from attnlim.report.reading import PHASES, entropy_curve, missing_reason, rounded
+from attnlim.report.reading import PHASES, entropy_curve, interval_factor, missing_reason, rounded
 
 # with the first token -> without it; both are stored under the first name
 _HEADS = (
@@ -36,6 +36,7 @@ def page_data(dataset: xarray.Dataset) -> dict[str, Any]:
         "phases": list(PHASES),
         "margins": {"diluted": float(attrs["diluted_above"]), "frozen": float(attrs["frozen_below"])},
         "kappa_source": str(attrs["kappa_source"]),
+        "interval_factor": rounded(interval_factor(dataset)),
         "heads": {"with": _heads(dataset, ""), "without": _heads(dataset, "_no_sink")},
         "sink": {name: _nested(dataset, name, ("context", "layer", "head")) for name in _SINK},
         "exponent": {

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray
+from scipy import stats
 
 from attnlim.core.checks import InputError
 
@@ -89,3 +90,9 @@ def rounded(value: float, digits: int = 5) -> float | None:
     (0.66667, None)
     """
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+
+
+def interval_factor(dataset: xarray.Dataset) -> float:
+    """How many standard errors a 95 % interval over the text windows reaches: Student's t; NaN for one window."""
+    n_windows = int(dataset.attrs["n_windows"])
+    return float(stats.t.ppf(0.975, n_windows - 1)) if n_windows > 1 else math.nan

@@ -147,8 +147,8 @@ function wireOnce(div, onHover) {
 
 function band(x, y, error, shade, group) {
   const known = x.map((_, i) => i).filter((i) => y[i] !== null && error?.[i] !== null && error?.[i] !== undefined);
-  const upper = known.map((i) => y[i] + 1.96 * error[i]);
-  const lower = known.map((i) => y[i] - 1.96 * error[i]);
+  const upper = known.map((i) => y[i] + data.interval_factor * error[i]);
+  const lower = known.map((i) => y[i] - data.interval_factor * error[i]);
   return {
     type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", showlegend: false, legendgroup: group, line: { width: 0 },
     fillcolor: withAlpha(shade, 0.16), x: [...known.map((i) => x[i]), ...known.map((i) => x[i]).reverse()], y: [...upper, ...lower.reverse()],
