@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ class Estimate:
 
     Attributes:
         seconds: wall time, from two timed forwards of at most 1024 tokens; right to about a third.
-        memory: bytes at the peak of weights, activations and the probe, without Python and its libraries.
+        memory: bytes at the peak: on a CPU of the whole process, elsewhere on the device.
     """
 
     seconds: float
@@ -60,7 +61,17 @@ def _memory(plan: Plan) -> int:
     if any(layer.sliding_window and layer.sliding_window < longest for layer in plan.parts.layers):
         pairs += longest**2 * (size if plan.attributes["attention"] == "eager" else 1)
     keys = 16 * longest * config.hidden_size  # key and query rows in float64, with as many key heads as heads at most
-    return int(weights + activations + pairs + keys + WATCHING_BYTES)
+    standing = max(weights, _resident()) if plan.attributes["device"] == "cpu" else weights
+    return int(standing + activations + pairs + keys + WATCHING_BYTES)
+
+
+def _resident() -> int:
+    """Bytes that this process has held at most; after the timed forwards that is Python, its libraries and the weights."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _seconds(plan: Plan, n_tokens: int) -> float:
