@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -221,18 +222,48 @@ def test_ctrl_c_keeps_what_was_finished(tiny_folder: Path, tmp_path: Path) -> No
     os.geteuid() != 0 or shutil.which("mount") is None, reason="a really full disk needs root, to mount a small one"
 )
 def test_a_full_disk_is_one_line_and_leaves_no_run(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
-    small = tmp_path / "disk"
-    small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", small], capture_output=True).returncode:
-        pytest.skip("this machine does not let root mount a tmpfs")
+    """Seen before the work where it can be; filling up during it, the finished cells are kept and resumed."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    work = ("audit", tiny_folder, "--context", "32,128", "--windows", "8", "--out", disk / "run", "--json")
+
+    def mount(size: str) -> None:
+        if subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True
+        ).returncode:
+            pytest.skip("this machine does not let root mount a tmpfs")
+
+    mount("200k")
     try:
-        done = attnlim("audit", tiny_folder, "--context", "32,128", "--windows", "8", "--out", small / "run")
-        assert done.returncode == 2
-        assert done.stderr.strip().splitlines()[-1].startswith("attnlim: the disk is full")
-        assert "Traceback" not in done.stderr
-        assert not (small / "run").exists()
+        done = attnlim(*work)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert "run needs about" in done.stderr.splitlines()[-1] and not list(disk.iterdir())
     finally:
-        subprocess.run(["umount", small], check=True)
+        subprocess.run(["umount", disk], check=True)
+
+    mount("64m")
+    try:
+        command = [sys.executable, "-m", "attnlim", *map(str, work)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        cells = disk / "run.partial" / "cells"
+        while not list(cells.glob("context*.npz")):
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(signal.SIGSTOP)
+        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while filler.write(bytes(4096)):
+                pass
+        assert shutil.disk_usage(disk).free == 0
+        process.send_signal(signal.SIGCONT)
+        _, said = process.communicate()
+        assert process.returncode == 2 and "Traceback" not in said
+        assert said.strip().splitlines()[-1].startswith("attnlim: the disk is full; free some space")
+        assert list(cells.glob("context*.npz")) and not (disk / "run").exists()
+        (disk / "filler").unlink()
+        assert subprocess.run(command, capture_output=True).returncode == 0
+        assert os.listdir(disk) == ["run"] and open_run(disk / "run")
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_minilm_from_end_to_end(attnlim: Run, tmp_path: Path) -> None:

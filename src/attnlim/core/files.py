@@ -73,7 +73,7 @@ def take_lock(path: Path) -> BinaryIO:
         BlockingIOError: another process holds it, or moved the file away meanwhile.
         OSError: the file cannot be opened.
     """
-    held = open(path, "ab")
+    held = open(path, "ab")  # noqa: SIM115  # the caller keeps it open
     try:
         import fcntl
     except ImportError:

@@ -306,7 +306,8 @@ def _differences(then: dict[str, Any], now: dict[str, Any]) -> str:
         shown = json.dumps(identity[name], ensure_ascii=False) if name in identity else "absent"
         return shown if len(shown) <= 32 else f"{shown[:31]}…"
 
-    names = [name for name in sorted({*then, *now}) if short(then, name) != short(now, name) or then[name] != now[name]]
+    missing = object()
+    names = [name for name in sorted({*then, *now}) if then.get(name, missing) != now.get(name, missing)]
     shown = [f"{name}: {short(then, name)} then, {short(now, name)} now" for name in names[:DIFFERENCES_SHOWN]]
     more = len(names) - len(shown)
     return "; ".join([*shown, f"and {more} more"] if more else shown)
