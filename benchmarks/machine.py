@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from attnlim.core.runs import environment
+from attnlim.core.provenance import environment
 
 RESULTS = Path(__file__).parent / "results"
 

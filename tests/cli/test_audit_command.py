@@ -34,7 +34,13 @@ def test_run_folder_report_table_and_json(attnlim: Run, tiny_folder: Path, tmp_p
     done = attnlim("audit", tiny_folder, *SMALL)
     assert done.returncode == 0, done.stderr
     run = tmp_path / "runs" / "audit-tiny-llama"
-    assert sorted(path.name for path in run.iterdir()) == ["data.zarr", "heads.csv", "report.html", "run.json"]
+    assert sorted(path.name for path in run.iterdir()) == [
+        "data.zarr",
+        "figures",
+        "heads.csv",
+        "report.html",
+        "run.json",
+    ]
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "At 128 tokens, of 12 heads" in done.stdout
     assert "undecided" in done.stdout and "largest logit" in done.stdout
@@ -88,10 +94,17 @@ def test_compare(attnlim: Run, tiny_folder: Path, one_line: OneLine) -> None:
     done = attnlim("audit", "--compare", "a", "b")
     assert done.returncode == 0 and max(map(len, done.stdout.splitlines())) <= 100
     assert "median tokens attended" in done.stdout and "frozen heads" in done.stdout
-    rows = pd.DataFrame(json.loads(attnlim("audit", "--compare", "a", "b", "--json").stdout))
+    answer = json.loads(attnlim("audit", "--compare", "a", "b", "--json").stdout)
+    assert answer["different"] == []
+    rows = pd.DataFrame(answer["rows"])
     counts = rows[rows["quantity"].str.endswith(" heads") & (rows["context"] == 128)]
     assert counts["first"].sum() == counts["second"].sum() == 12
     attnlim("audit", tiny_folder, "--context", "64", "--windows", "2", "--rows", "8", "--out", "c")
+    one_line(attnlim("audit", tiny_folder, "--compare", "a", "b"), "--compare takes two finished runs and no MODEL")
+    attnlim("audit", tiny_folder, *SMALL, "--diluted-above", "0.7", "--windows", "1", "--out", "d")
+    unlike = json.loads(attnlim("audit", "--compare", "a", "d", "--json").stdout)
+    assert unlike["different"] == ["n_windows 3 against 1", "diluted_above 0.8 against 0.7"]
+    assert not [row for row in unlike["rows"] if row["quantity"].startswith("heads whose")]
     one_line(attnlim("audit", "--compare", "a", "c"), "share no context: [32, 128] against [64]")
     one_line(attnlim("audit", "--compare", "a", "nowhere"), "no finished run at nowhere")
 

@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 
 import attnlim
-from attnlim.audit.assemble import SCHEMA, Margins, assemble, summarise_rows
+from attnlim.audit.assemble import MEANS, SCHEMA, Margins, assemble, summarise_rows
 from attnlim.audit.probing import Anatomy, anatomy, probe
 from attnlim.audit.sampling import sample_rows
 from attnlim.audit.wording import verdict
@@ -26,6 +26,8 @@ from attnlim.models.text import Text, Windows, cut_windows, read_text
 # what is known of a model comes from a forward of this many tokens
 ANATOMY_TOKENS = 8
 SHORTEST_CONTEXT = 16
+# plotly.js inside the report, the figure, the table, and some air
+REPORT_BYTES = 10 * 2**20
 
 Progress = Callable[[Cell, bool], None]
 
@@ -80,6 +82,13 @@ class Plan:
             for n in self.contexts
             for w in range(len(self.windows.starts))
         ]
+
+    def bytes_on_disk(self) -> int:
+        """What the run folder and its cells take at most: float64 samples of every cell, twice, and the report."""
+        heads = len(self.parts.layers) * max(layer.n_heads for layer in self.parts.layers)
+        cells = len(self.contexts) * len(self.windows.starts)
+        samples = 8 * cells * len(MEANS) * self.contexts[-1].bit_length() * heads
+        return 3 * samples + REPORT_BYTES
 
     def identity(self) -> dict[str, Any]:
         """What a resumed run must share with the one that was interrupted."""

@@ -169,7 +169,13 @@ def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -
     from attnlim.report import draw
 
     run = RunFolder.begin(
-        folder, " ".join(["attnlim", *sys.argv[1:]]), arguments, plan.identity(), {"rows": plan.seed}, overwrite
+        folder,
+        " ".join(["attnlim", *sys.argv[1:]]),
+        arguments,
+        plan.identity(),
+        {"rows": plan.seed},
+        overwrite,
+        plan.bytes_on_disk(),
     )
     with progress(plan.cells()) as tell:
         result = run_plan(plan, run.cells, tell)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import json
 import os
-import platform
 import shutil
-import subprocess
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,19 +17,9 @@ import xarray as xr
 import attnlim
 from attnlim.core.checks import InputError
 from attnlim.core.files import drop, replaced_by, replacing, take_lock
+from attnlim.core.provenance import environment, git_commit
 
 STORE_VERSION = 1
-RECORDED_PACKAGES = (
-    "attnlim",
-    "torch",
-    "transformers",
-    "numpy",
-    "scipy",
-    "xarray",
-    "zarr",
-    "gguf",
-    "tokenizers",
-)
 # all that attnlim puts into a run's folder, unfinished or finished: a folder that holds anything else is not dropped
 WRITTEN = frozenset(("cells", "plan.json", ".lock", "data.zarr", "run.json", "heads.csv", "report.html", "figures"))
 DIFFERENCES_SHOWN = 4
@@ -98,7 +85,7 @@ class RunFolder:
             "arguments": dict(arguments),
             "version": attnlim.__version__,
             "store_version": STORE_VERSION,
-            "git_commit": _git_commit(),
+            "git_commit": git_commit(),
             "seeds": dict(seeds),
             "environment": environment(),
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -350,33 +337,3 @@ def write_text(path: Path, text: str) -> None:
     """Write a file in one step: it is either the old one or the whole new one."""
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-
-
-def environment() -> dict[str, Any]:
-    """Versions and machine, for provenance; reads package metadata only, and imports nothing."""
-    versions: dict[str, Any] = {"python": platform.python_version()}
-    for package in RECORDED_PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {**versions, "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"}
-
-
-def _git_commit() -> str | None:
-    """The commit of attnlim's own checkout ("-dirty" with uncommitted changes), None for an installed package."""
-    here = Path(__file__)
-    git = ["git", "-C", str(here.resolve().parent)]
-    try:
-        # an installed package may lie inside somebody else's checkout, where this file is not tracked
-        subprocess.run([*git, "ls-files", "--error-unmatch", here.name], capture_output=True, timeout=10, check=True)
-        found = subprocess.run(
-            [*git, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip()
