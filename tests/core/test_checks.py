@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from attnlim.core.checks import InputError, cosine, extra, one_of, real_number, whole_number
+from attnlim.core.checks import InputError, cosine, extra, installed, one_of, real_number, whole_number
 
 
 @pytest.mark.parametrize("value", [1, 0, -3, 2.5, math.nan, math.inf, "two", None, True])
@@ -39,3 +39,5 @@ def test_one_of_and_extra_name_the_choice() -> None:
         one_of("--dtype", "c", ["a", "b"])
     with pytest.raises(InputError, match=r"pip install 'attnlim\[models\]'"):
         extra("no_such_module_anywhere", "models")
+    with pytest.raises(InputError, match=r"pip install 'attnlim\[report\]'"):
+        installed("no_such_module_anywhere", "report")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnlim.context.phases import DILUTED_ABOVE, FROZEN_BELOW
-from attnlim.core.checks import InputError, extra
+from attnlim.core.checks import InputError, installed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -62,8 +62,8 @@ def command(
     if model is None:
         raise InputError("audit needs a MODEL, such as smollm2, a folder or a hub name; see `attnlim models list`")
     contexts = None if context is None else parse_contexts(context)
-    extra("transformers", "models")
-    extra("plotly", "report")
+    for module, group in (("transformers", "models"), ("plotly", "report"), ("matplotlib", "report")):
+        installed(module, group)
     folder = out or Path("runs") / f"audit-{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}"
     from attnlim.audit.assemble import Margins
     from attnlim.audit.measure import SHORTEST_CONTEXT, check_numbers, make_plan

@@ -7,6 +7,7 @@ and exits with code 2. Comparisons are written so that NaN fails them (``not bet
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 from collections.abc import Iterable
 from types import ModuleType
@@ -91,6 +92,16 @@ def one_of(name: str, value: Any, allowed: Iterable[Any], advice: str = "") -> A
     if value not in choices:
         raise InputError(_line(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}", advice))
     return value
+
+
+def installed(module: str, group: str) -> None:
+    """Make sure, without importing it, that ``module`` of the optional extra ``group`` is there.
+
+    Raises:
+        InputError: it is not installed; the message names the extra.
+    """
+    if importlib.util.find_spec(module) is None:
+        raise InputError(f"this needs the package {module!r}; install it with: pip install 'attnlim[{group}]'")
 
 
 def extra(module: str, group: str) -> ModuleType:
