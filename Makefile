@@ -25,7 +25,7 @@ demo: $(VENV)/installed  ## audit SmolLM2-135M on this machine, from nothing to 
 test: $(VENV)/installed chromium  ## the whole test suite (under 10 minutes on two cores)
 	$(BIN)/attnlim models get smollm2
 	$(BIN)/attnlim models get minilm
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 test-gpu: $(VENV)/installed  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
