@@ -172,29 +172,24 @@ def test_a_store_of_another_version_is_refused(
 
 
 def test_killed_at_random_and_resumed_gives_the_same_bytes(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
-    work = ("--context", "64,128,256", "--windows", "8", "--rows", "200", "--device", "cpu")
+    # 180 short cells: ten kills a few cells apart never meet the end, however late this process notices a cell
+    work = ("--context", "64,128,256", "--windows", "60", "--rows", "200", "--device", "cpu")
     assert attnlim("audit", tiny_folder, *work, "--out", "clean").returncode == 0
     command = [sys.executable, "-m", "attnlim", "audit", str(tiny_folder), *work, "--out", "killed"]
-    moments, kills = random.Random(0), 0
+    moments = random.Random(0)
     for _ in range(10):
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cells = tmp_path / "killed.partial" / "cells"
         here = len(list(cells.glob("context*.npz"))) if cells.exists() else 0
-        wanted = here + moments.randint(1, 4)  # a moment after this many cells, wherever in the next one
-        while process.poll() is None and not (
-            cells.exists() and len(list(cells.glob("context*.npz"))) >= min(wanted, 23)
-        ):
+        wanted = here + moments.randint(1, 6)  # a moment after this many cells, wherever in the next one
+        while not (cells.exists() and len(list(cells.glob("context*.npz"))) >= wanted):
+            assert process.poll() is None
             time.sleep(0.001)
         time.sleep(moments.random() * 0.02)
-        if process.poll() is not None:
-            break
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        kills += 1
+        assert process.wait() == -signal.SIGKILL
         assert not (tmp_path / "killed").exists()
-    assert kills >= 3
-    if not (tmp_path / "killed").exists():
-        assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
     assert tree_bytes(tmp_path / "killed" / "data.zarr") == tree_bytes(tmp_path / "clean" / "data.zarr")
     assert (tmp_path / "killed" / "heads.csv").read_bytes() == (tmp_path / "clean" / "heads.csv").read_bytes()
     first, second = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("clean", "killed"))
@@ -206,19 +201,8 @@ def test_killed_at_random_and_resumed_gives_the_same_bytes(attnlim: Run, tiny_fo
 
 
 def test_ctrl_c_keeps_what_was_finished(tiny_folder: Path, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "attnlim",
-        "audit",
-        str(tiny_folder),
-        "--context",
-        "64,256",
-        "--windows",
-        "8",
-        "--out",
-        "run",
-    ]
+    work = ("--context", "64,256", "--windows", "200", "--out", "run")  # long enough not to end before the signal
+    command = [sys.executable, "-m", "attnlim", "audit", str(tiny_folder), *work]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     cells = tmp_path / "run.partial" / "cells"
     while not list(cells.glob("context*.npz")):
