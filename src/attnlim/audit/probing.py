@@ -219,7 +219,9 @@ def _watched_tokens(backbone: Any, parts: Anatomy, real: Tensor | None, found: P
 
     def cosines(hidden: Tensor, name: str) -> list[float]:
         try:
-            return [mean_cosine(one[_real_slots(real, b, len(one)).to(one.device)]) for b, one in enumerate(hidden)]
+            if real is None:  # without padding there is nothing to pick, and no copy to make
+                return [mean_cosine(one) for one in hidden]
+            return [mean_cosine(one[real[b].to(one.device)]) for b, one in enumerate(hidden)]
         except InputError as reason:
             raise InputError(f"{name}: {reason}; if the dtype is the cause, try --dtype float32") from reason
 

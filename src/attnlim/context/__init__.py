@@ -5,8 +5,9 @@ Names are loaded when they are first used, so that :mod:`attnlim.context.theory`
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from attnlim.core.exports import lazily
 
 if TYPE_CHECKING:
     from attnlim.context.criticality import beta_c_iid, beta_c_simplex, beta_c_sphere
@@ -70,11 +71,7 @@ __all__ = [
     "window_width",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazily(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
