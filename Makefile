@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := models,report,test,bench,docs
+EXTRAS := models,report,cluster,test,docs
 # a CPU-only torch where the default index serves another build: make demo TORCH_INDEX=https://...
 PIP_INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
@@ -42,6 +42,7 @@ lint: $(VENV)/installed  ## formatting, lint rules and types
 	$(BIN)/mypy
 
 bench: $(VENV)/installed  ## measure speed and memory as ratios in one run, into benchmarks/results/
+	$(PIP_INSTALL) -e '.[bench]'
 	$(BIN)/attnlim models get smollm2
 	$(BIN)/python -m benchmarks.audit
 

@@ -77,6 +77,12 @@ def test_sixty_digits(n: int, one_minus_rho: float, scale: float, alpha: float) 
         assert came == pytest.approx(wanted, rel=slack, abs=1e-300)
 
 
+@pytest.mark.parametrize("rho", [-(2.0**-5), 0.0, 0.25, 1 - 2.0**-40])
+def test_one_minus_rho_may_stand_for_rho(rho: float) -> None:
+    # 1-ρ is exact for these, so nothing differs
+    assert simplex_step(10, one_minus_rho=1 - rho, gamma=1.3, alpha=0.2) == simplex_step(10, rho, 1.3, alpha=0.2)
+
+
 def test_beta_zero_without_residual_collapses_at_once() -> None:
     step = simplex_step(50, 0.3, beta=0.0)
     assert (step.rho, step.one_minus_rho) == (1.0, 0.0)
@@ -168,6 +174,8 @@ def test_bad_input_is_refused(call: object) -> None:
 
 
 def test_bad_norm_residual_and_rows_are_refused() -> None:
+    with pytest.raises(InputError, match="the layer's output must have a norm in the float range, got 0"):
+        simplex_step(10**400, one_minus_rho=1.0, gamma=0.5)
     with pytest.raises(InputError, match="q must be a finite number above 0, got 0"):
         simplex_step(10, 0.5, gamma=1.0, q=0)
     with pytest.raises(InputError, match=r"alpha must be a finite number of at least 0, got -0.1"):

@@ -24,6 +24,37 @@ def as_tensor(values: Tensor | np.ndarray) -> Tensor:
     return torch.from_numpy(values) if isinstance(values, np.ndarray) else values
 
 
+def checked_tokens(x: Tensor | np.ndarray) -> Tensor:
+    """The tokens as a tensor without a gradient, if every one of them has a direction.
+
+    Args:
+        x: (n, d), tensor or array, float32 or float64, finite, no token of zero norm, n ≥ 2, d ≥ 1.
+
+    Returns:
+        (n, d), sharing memory with ``x``.
+
+    Raises:
+        InputError: anything else.
+
+    >>> checked_tokens(np.ones((2, 3))).shape
+    torch.Size([2, 3])
+    """
+    x = as_tensor(x)
+    if not isinstance(x, Tensor) or x.dtype not in (torch.float32, torch.float64):
+        came = str(x.dtype) if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(f"tokens must be a float32 or float64 tensor, got {came}; convert with torch.as_tensor")
+    if x.ndim != 2 or x.shape[0] < 2 or x.shape[1] < 1:
+        raise InputError(f"tokens must have shape (n, d) with n >= 2 and d >= 1, got {tuple(x.shape)}")
+    x = x.detach()
+    largest = x.abs().amax(dim=1)
+    if not bool(torch.isfinite(largest).all()):
+        raise InputError("tokens must be finite, got NaN or inf; look for an overflow where they were made")
+    if bool((largest == 0).any()):
+        index = int((largest == 0).nonzero()[0, 0])
+        raise InputError(f"tokens must have a direction, got zero norm at token {index}; leave it out")
+    return x
+
+
 def unit_tokens(x: Tensor | np.ndarray) -> Tensor:
     """The tokens divided by their norms, without a gradient.
 
@@ -39,21 +70,9 @@ def unit_tokens(x: Tensor | np.ndarray) -> Tensor:
     >>> unit_tokens(torch.tensor([[3e-30, 4e-30], [0.0, 2.0]])).round(decimals=6).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
-    x = as_tensor(x)
-    if not isinstance(x, Tensor) or x.dtype not in (torch.float32, torch.float64):
-        came = str(x.dtype) if isinstance(x, Tensor) else type(x).__name__
-        raise InputError(f"tokens must be a float32 or float64 tensor, got {came}; convert with torch.as_tensor")
-    if x.ndim != 2 or x.shape[0] < 2 or x.shape[1] < 1:
-        raise InputError(f"tokens must have shape (n, d) with n >= 2 and d >= 1, got {tuple(x.shape)}")
-    x = x.detach()
-    largest = x.abs().amax(dim=1, keepdim=True)
-    if not bool(torch.isfinite(largest).all()):
-        raise InputError("tokens must be finite, got NaN or inf; look for an overflow where they were made")
-    if bool((largest == 0).any()):
-        index = int((largest[:, 0] == 0).nonzero()[0, 0])
-        raise InputError(f"tokens must have a direction, got zero norm at token {index}; leave it out")
+    x = checked_tokens(x)
     # the largest entry first, so that the squares neither overflow nor vanish
-    scaled = x / largest
+    scaled = x / x.abs().amax(dim=1, keepdim=True)
     unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
     return unit
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from attnlim.core.checks import InputError, cosine, real_number, whole_number
+from attnlim.context.simplex_arguments import cosine_and_rest, inverse_temperature, residual_factor, squared_norm
+from attnlim.core.checks import InputError, cosine, whole_number
 from attnlim.core.numerics import logistic
 
 
@@ -33,11 +34,12 @@ class CausalPair:
 
 def simplex_step(
     n_tokens: int,
-    rho: float,
+    rho: float | None = None,
     gamma: float | None = None,
     beta: float | None = None,
     q: float = 1.0,
     alpha: float = 0.0,
+    one_minus_rho: float | None = None,
 ) -> SimplexStep:
     r"""The simplex that a layer makes of a simplex, at any number of tokens.
 
@@ -47,7 +49,7 @@ def simplex_step(
 
         q' = c^2 + 2cbS + b^2 n S, \qquad 1 - \rho' = c^2 (1-\rho)/q'
 
-    Iterating (ρ, q) → (ρ', q') is the exact law of many layers.
+    Iterating (ρ, q) → (ρ', q') is the exact law of many layers; :func:`attnlim.context.simplex_cascade` does it.
 
     Source: *derived* for the layer x' = Σ_j A_ij y_j + α x of "Critical attention scaling", Assumption 1.
 
@@ -55,17 +57,19 @@ def simplex_step(
 
     Args:
         n_tokens: tokens, at least 2; a Python int may exceed the float range.
-        rho: common cosine, dimensionless, in (-1/(n-1), 1).
+        rho: common cosine, dimensionless, in (-1/(n-1), 1); give exactly one of ``rho`` and ``one_minus_rho``.
         gamma: β/ln n, dimensionless, at least 0; give exactly one of ``gamma`` and ``beta``.
         beta: inverse temperature, dimensionless, at least 0.
         q: squared norm, dimensionless, above 0.
         alpha: residual factor, dimensionless, at least 0.
+        one_minus_rho: 1-ρ, dimensionless, in [0, n/(n-1)), for cosines that a float rounds to 1.
 
     Returns:
         A :class:`SimplexStep`; its ``one_minus_rho`` keeps the digits that ``1 - rho`` has lost.
 
     Raises:
-        InputError: an argument outside its range, or not exactly one of ``gamma`` and ``beta``.
+        InputError: an argument outside its range, not exactly one of a pair, or an output that vanishes in floats
+            (ρ ≤ 0 with n beyond 10^300).
 
     Precision: relative error about (β + ln n) eps, the rounding of the exponent in p.
 
@@ -76,18 +80,31 @@ def simplex_step(
     0.5
     """
     n_tokens = whole_number("n_tokens", n_tokens, 2)
-    rho = cosine(rho, n_tokens)
+    rho, apart = cosine_and_rest(n_tokens, rho, one_minus_rho)
     beta = inverse_temperature(n_tokens, gamma, beta)
-    residual = _residual(q, alpha)
-    odds = log_odds(n_tokens, rho, beta)
+    residual = residual_factor(alpha) * math.sqrt(squared_norm(q))
+    return next_simplex(n_tokens, rho, apart, beta, residual)
+
+
+def next_simplex(n_tokens: int, rho: float, one_minus_rho: float, beta: float, residual: float) -> SimplexStep:
+    """:func:`simplex_step` for arguments that are already checked; the residual is α√q.
+
+    >>> next_simplex(4, 1.0, 0.0, 3.0, 0.5).q    # four equal tokens
+    2.25
+    """
+    odds = log_odds(n_tokens, one_minus_rho, beta)
     p, others = logistic(odds), logistic(-odds)
-    c = _excess(p, rho, beta) + residual
+    c = excess_weight(p, one_minus_rho, beta) + residual
     # bS and nb are formed as ratios, since b² underflows from n = 1e160
     b_s = others * (1 / (n_tokens - 1) + rho)
     n_b = others * (n_tokens / (n_tokens - 1))
     shared = b_s * (2 * c + n_b)
     q_next = c * c + shared
-    return SimplexStep((c * c * rho + shared) / q_next, c * c * (1 - rho) / q_next, q_next, p)
+    if q_next == 0:
+        raise InputError(
+            "the layer's output must have a norm in the float range, got 0; take fewer tokens or rho above 0"
+        )
+    return SimplexStep((c * c * rho + shared) / q_next, c * c * one_minus_rho / q_next, q_next, p)
 
 
 def causal_simplex_pair(
@@ -134,21 +151,21 @@ def causal_simplex_pair(
     row_j = whole_number("row_j", row_j, row_i + 1, advice="row_j must come after row_i")
     rho = cosine(rho, row_j)
     beta = inverse_temperature(row_j, None, beta)
-    a = _residual(q, alpha)
-    odds_j = log_odds(row_j, rho, beta)
+    a = residual_factor(alpha) * math.sqrt(squared_norm(q))
+    common, apart = rho * (1 + a) ** 2, 1 - rho
+    odds_j = log_odds(row_j, apart, beta)
     p_j, others_j = logistic(odds_j), logistic(-odds_j)
     b_j = others_j * (1 / (row_j - 1))
     if row_i == 1:
         p_i, others_i, b_i, excess_i = 1.0, 0.0, 0.0, 1.0
     else:
-        odds_i = log_odds(row_i, rho, beta)
+        odds_i = log_odds(row_i, apart, beta)
         p_i, others_i = logistic(odds_i), logistic(-odds_i)
         b_i = others_i * (1 / (row_i - 1))
-        excess_i = _excess(p_i, rho, beta)
+        excess_i = excess_weight(p_i, apart, beta)
 
     # u, w: squared norms and product of the parts along e_1..e_j; before: b_j times the number of tokens up to
     # i, between: b_j² times the number of tokens strictly between i and j
-    common, apart = rho * (1 + a) ** 2, 1 - rho
     u_i, u_j, w = (p_i + a) ** 2 + others_i * b_i, (p_j + a) ** 2 + others_j * b_j, b_j * (1 + a)
     q_i, q_j = common + apart * u_i, common + apart * u_j
     before = others_j * ((row_i - 1) / (row_j - 1))
@@ -164,40 +181,19 @@ def causal_simplex_pair(
     return CausalPair(rho_next, one_minus, q_i, q_j, p_i, p_j)
 
 
-def inverse_temperature(n_tokens: int, gamma: float | None, beta: float | None) -> float:
-    """β from exactly one of γ = β/ln n and β.
-
-    Raises:
-        InputError: none or both given, negative, NaN, infinite.
-
-    >>> inverse_temperature(100, gamma=2.0, beta=None) == 2 * math.log(100)
-    True
-    """
-    if gamma is not None and beta is not None:
-        raise InputError(f"give exactly one of gamma and beta, got both: gamma={gamma!r}, beta={beta!r}")
-    if beta is not None:
-        return real_number("beta", beta, above=0.0, closed=True)
-    if gamma is None:
-        raise InputError("give exactly one of gamma and beta, got neither; beta = gamma ln n")
-    product = real_number("gamma", gamma, above=0.0, closed=True) * math.log(n_tokens)
-    return real_number("beta = gamma ln n", product, advice="use a smaller gamma")
-
-
-def log_odds(n_tokens: int, rho: float, beta: float) -> float:
+def log_odds(n_tokens: int, one_minus_rho: float, beta: float) -> float:
     r"""ln(p/(1-p)) = (1-ρ)β - ln(n-1) of the self weight p, from arguments that are already checked.
 
     >>> log_odds(2, 0.5, 3.0)
     1.5
     """
-    return (1 - rho) * beta - math.log(n_tokens - 1)
+    return one_minus_rho * beta - math.log(n_tokens - 1)
 
 
-def _residual(q: float, alpha: float) -> float:
-    """α√q, the residual's length along y_i."""
-    q = real_number("q", q, above=0.0, advice="q is the squared norm of a token")
-    return real_number("alpha", alpha, above=0.0, closed=True) * math.sqrt(q)
+def excess_weight(self_weight: float, one_minus_rho: float, beta: float) -> float:
+    """p - b, which is p (1 - e^{-(1-ρ)β}): without the cancellation at small β.
 
-
-def _excess(p: float, rho: float, beta: float) -> float:
-    """p - b, which is p (1 - e^{-(1-ρ)β}): without the cancellation at small β."""
-    return -p * math.expm1(-(1 - rho) * beta)
+    >>> excess_weight(0.25, 0.5, 0.0)
+    0.0
+    """
+    return -self_weight * math.expm1(-one_minus_rho * beta)

@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 
-from attnlim.context.simplex import inverse_temperature
+from attnlim.context.simplex_arguments import inverse_temperature, residual_factor, squared_norm
 from attnlim.core.checks import InputError, cosine, one_of, real_number, whole_number
 from attnlim.core.numerics import log_add_exp
 
@@ -65,8 +65,7 @@ def simplex_limit(
     if gamma is not None:
         phase = _phase(rho, real_number("gamma", gamma, above=0.0, closed=True))
     phase = one_of("phase", phase, SELF_WEIGHTS)
-    q = real_number("q", q, above=0.0, advice="q is the squared norm of a token")
-    residual = real_number("alpha", alpha, above=0.0, closed=True) * math.sqrt(q)
+    residual = residual_factor(alpha) * math.sqrt(squared_norm(q))
     self_weight = SELF_WEIGHTS[phase]
     common = rho * (1 + residual) ** 2
     own = (1 - rho) * (self_weight + residual) ** 2

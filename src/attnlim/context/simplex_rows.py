@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnlim.context.simplex import inverse_temperature, log_odds
+from attnlim.context.simplex import log_odds
+from attnlim.context.simplex_arguments import inverse_temperature
 from attnlim.core.checks import InputError, cosine, whole_number
 from attnlim.core.numerics import exp_or_inf, log_logistic, logistic
 
@@ -51,7 +52,7 @@ def simplex_focus(n_tokens: int, rho: float, gamma: float | None = None, beta: f
     """
     n_tokens = whole_number("n_tokens", n_tokens, 2)
     rho = cosine(rho, n_tokens)
-    odds = log_odds(n_tokens, rho, inverse_temperature(n_tokens, gamma, beta))
+    odds = log_odds(n_tokens, 1 - rho, inverse_temperature(n_tokens, gamma, beta))
     p, others = logistic(odds), logistic(-odds)
     # all three terms are positive: no digits are lost at p near 0 or 1
     entropy = -p * log_logistic(odds) - others * log_logistic(-odds) + others * math.log(n_tokens - 1)

@@ -1,0 +1,223 @@
+"""The ratio of angles after and before a layer, streamed over the pairs of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from attnlim.context.attending import attend
+from attnlim.context.centred import SAME_DIRECTION, CentredTokens, half_distances
+from attnlim.context.identity_layer import mapped
+from attnlim.context.threads import over_blocks
+
+# pairs closer than this part of a token's own half square are computed from differences: above it the matrix
+# product's rounding is at most a thousand eps of their distance
+CLOSE = 1e-3
+# of float32 tokens, pairs closer than this part are computed from outputs in float64: float32 outputs differ by a
+# few eps of noise, which here is up to 1/300 of their distance
+CLOSEST = (1000 * torch.finfo(torch.float32).eps) ** 2
+# coordinates of close pairs held at a time
+_PAIR_ENTRIES = 2**20
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The chosen tokens' directions before and after the layer, each time as offsets from their mean.
+
+    Attributes:
+        unit: (n_rows, d), before, float64.
+        offset, half: (n_rows, d) and half the squares (n_rows,), before.
+        after, after_half: (n_betas, n_rows, d) and (n_betas, n_rows), after.
+        closest: (n_rows,), half squared distance from which a pair is left to more precise outputs.
+        inverse_square: one number a β, the mean of 1/|x_i'|², by which a direction multiplies the noise of an output.
+        undefined: the k at which a token is mapped to 0, which has no direction.
+        ordered: whether a row meets the later rows alone, or every other row.
+    """
+
+    unit: Tensor
+    offset: Tensor
+    half: Tensor
+    after: Tensor
+    after_half: Tensor
+    closest: Tensor
+    inverse_square: list[float]
+    undefined: frozenset[int]
+    ordered: bool
+
+    @classmethod
+    def of(
+        cls,
+        tokens: CentredTokens,
+        betas: Sequence[float],
+        alpha: float,
+        causal: bool,
+        rows: Tensor | None,
+        tile: tuple[int, int],
+    ) -> Directions:
+        """Apply the layer at every β; ``rows`` are ascending indices, None for all tokens."""
+        attended = attend(tokens, betas, causal, rows, tile)
+        after = attended.mean  # written over: at 10^5 tokens the means of a grid take hundreds of megabytes
+        after_half = after.new_empty(after.shape[:2])
+        undefined = set()
+        inverse_square = []
+        for k in range(len(betas)):
+            moved = mapped(tokens, attended, k, alpha, rows)
+            length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
+            if bool((length == 0).any()):
+                undefined.add(k)
+            inverse_square.append(float(length.pow(-2).mean()))
+            moved /= length
+            moved -= moved.mean(dim=0)
+            after[k] = moved
+            after_half[k] = after[k].to(moved).square().sum(dim=1) / 2
+        chosen = slice(None) if rows is None else rows
+        half = tokens.half_square[chosen]
+        closest = half.to(tokens.norm) * (CLOSEST if half.dtype == torch.float32 else 0.0)
+        unit, offset = tokens.unit(chosen), tokens.offset[chosen]
+        return cls(unit, offset, half, after, after_half, closest, inverse_square, frozenset(undefined), rows is None)
+
+
+@dataclass
+class PairRatios:
+    """What was found among pairs of chosen tokens; lists have one entry a β, pairs are places among the chosen.
+
+    Attributes:
+        row_sums: (n_betas, n_rows), float64, sums of ratios over the pairs of a row.
+        expanded: pairs with a ratio of 1 or more.
+        largest_half: largest half squared distance after the layer.
+        worst_ratio, worst_pair: the largest ratio, and where.
+        largest_half_before: largest half squared distance before.
+        inverse_half: sum of 1/h over the pairs, by which a ratio multiplies the noise of directions.
+        inverse_half_close: the part of it from close pairs, whose h has no noise.
+        duplicates: pairs of one direction.
+        closest: places of the tokens whose pairs were left to more precise outputs; no tensor if there are none.
+    """
+
+    row_sums: Tensor
+    expanded: list[float]
+    largest_half: list[float]
+    worst_ratio: list[float]
+    worst_pair: list[tuple[int, int]]
+    largest_half_before: float = 0.0
+    inverse_half: float = 0.0
+    inverse_half_close: float = 0.0
+    duplicates: int = 0
+    closest: list[Tensor] = field(default_factory=list)
+
+
+def pair_ratios(directions: Directions, tile: tuple[int, int], closest_alone: bool = False) -> PairRatios:
+    r"""Go through all pairs of the chosen tokens, tile by tile.
+
+    .. math:: \frac{|y_i' - y_j'|^2}{|y_i - y_j|^2}
+
+    Args:
+        directions: before and after.
+        tile: rows and keys at a time.
+        closest_alone: whether to take the closest pairs and no others, or all others.
+    """
+    n_rows = len(directions.unit)
+    blocks = [slice(start, min(start + tile[0], n_rows)) for start in range(0, n_rows, tile[0])]
+
+    def go_through(block: slice) -> PairRatios:
+        return _of_block(directions, block, tile[1], closest_alone)
+
+    return _joined(over_blocks(go_through, blocks, directions.offset.device))
+
+
+def with_closest(found: PairRatios, precise: PairRatios, places: Tensor) -> PairRatios:
+    """Add what more precise outputs say of the closest pairs; ``places`` are their tokens' among all chosen ones."""
+    row_sums = found.row_sums.index_add(1, places, precise.row_sums)
+    worst_ratio, worst_pair = list(found.worst_ratio), list(found.worst_pair)
+    for k, ratio in enumerate(precise.worst_ratio):
+        if ratio > worst_ratio[k]:
+            i, j = precise.worst_pair[k]
+            worst_ratio[k], worst_pair[k] = ratio, (int(places[i]), int(places[j]))
+    expanded = [one + other for one, other in zip(found.expanded, precise.expanded, strict=True)]
+    return replace(found, row_sums=row_sums, expanded=expanded, worst_ratio=worst_ratio, worst_pair=worst_pair)
+
+
+def _of_block(directions: Directions, block: slice, n_keys: int, closest_alone: bool) -> PairRatios:
+    n_betas, n_rows = directions.after_half.shape
+    offset, half, after, after_half = directions.offset, directions.half, directions.after, directions.after_half
+    row_sums = directions.unit.new_zeros(n_betas, block.stop - block.start)
+    found = PairRatios(row_sums, [0.0] * n_betas, [0.0] * n_betas, [-1.0] * n_betas, [(-1, -1)] * n_betas)
+    for start in range(block.start if directions.ordered else 0, n_rows, n_keys):
+        keys = slice(start, min(start + n_keys, n_rows))
+        before = half_distances(offset[block], half[block], offset[keys], half[keys])
+        found.largest_half_before = max(found.largest_half_before, float(before.amax()))
+        if start < block.stop:
+            row = torch.arange(block.start, block.stop, device=before.device)[:, None]
+            key = torch.arange(keys.start, keys.stop, device=before.device)
+            before.masked_fill_(key <= row if directions.ordered else key == row, torch.inf)
+        close = before <= CLOSE * half[block, None]
+        if bool(close.any()):
+            places = close.nonzero() + torch.tensor([block.start, start], device=before.device)
+            for some in torch.tensor_split(places, 1 + len(places) * offset.shape[1] // _PAIR_ENTRIES):
+                _of_close_pairs(directions, some, block.start, closest_alone, found)
+            before.masked_fill_(close, torch.inf)
+        if closest_alone:
+            continue
+        inverse = before.reciprocal_()
+        found.inverse_half += float(inverse.sum(dim=1).sum(dtype=row_sums.dtype))
+        ratio = torch.empty_like(inverse)
+        for k in range(n_betas):
+            half_distances(after[k, block], after_half[k, block], after[k, keys], after_half[k, keys], ratio)
+            found.largest_half[k] = max(found.largest_half[k], float(ratio.amax()))
+            ratio *= inverse
+            row_sums[k] += ratio.sum(dim=1)
+            largest = float(ratio.amax())
+            if largest > found.worst_ratio[k]:
+                i, j = divmod(int(ratio.argmax()), len(ratio[0]))
+                found.worst_ratio[k], found.worst_pair[k] = largest, (block.start + i, start + j)
+            found.expanded[k] += float(ratio.ge_(1).sum(dim=1).sum(dtype=row_sums.dtype))
+    return found
+
+
+def _of_close_pairs(directions: Directions, places: Tensor, first: int, closest_alone: bool, found: PairRatios) -> None:
+    """The ratios of some close pairs, from differences."""
+    wide = places.to(directions.unit.device)
+    i, j = wide.unbind(dim=1)
+    before = (directions.unit[i] - directions.unit[j]).square().sum(dim=1)
+    apart = before > SAME_DIRECTION**2
+    closest = apart & (before / 2 < directions.closest[i])
+    if closest_alone:
+        taken = closest
+    else:
+        taken = apart & ~closest
+        found.duplicates += int((~apart).sum())
+        if bool(closest.any()):
+            found.closest.append(torch.unique(wide[closest]))
+    before, i, places = before[taken], i[taken], places[taken.to(places.device)]
+    if not len(before):
+        return
+    inverse_half = float((2 / before).sum())
+    found.inverse_half += inverse_half
+    found.inverse_half_close += inverse_half
+    for k in range(len(found.expanded)):
+        difference = directions.after[k, places[:, 0]] - directions.after[k, places[:, 1]]
+        ratio = difference.to(before).square().sum(dim=1) / before
+        found.row_sums[k].index_add_(0, i - first, ratio)
+        found.expanded[k] += float((ratio >= 1).sum())
+        if float(ratio.amax()) > found.worst_ratio[k]:
+            at = places[int(ratio.argmax())].tolist()
+            found.worst_ratio[k], found.worst_pair[k] = float(ratio.amax()), (at[0], at[1])
+
+
+def _joined(parts: Sequence[PairRatios]) -> PairRatios:
+    worst = [max(parts, key=lambda part: part.worst_ratio[k]) for k in range(len(parts[0].expanded))]
+    closest = [places for part in parts for places in part.closest]
+    return PairRatios(
+        torch.cat([part.row_sums for part in parts], dim=1),
+        [sum(values) for values in zip(*(part.expanded for part in parts), strict=True)],
+        [max(values) for values in zip(*(part.largest_half for part in parts), strict=True)],
+        [part.worst_ratio[k] for k, part in enumerate(worst)],
+        [part.worst_pair[k] for k, part in enumerate(worst)],
+        max(part.largest_half_before for part in parts),
+        sum(part.inverse_half for part in parts),
+        sum(part.inverse_half_close for part in parts),
+        sum(part.duplicates for part in parts),
+        [torch.unique(torch.cat(closest))] if closest else [],
+    )
