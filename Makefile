@@ -45,6 +45,7 @@ bench: $(VENV)/installed  ## measure speed and memory as ratios in one run, into
 	$(PIP_INSTALL) -e '.[bench]'
 	$(BIN)/attnlim models get smollm2
 	$(BIN)/python -m benchmarks.audit
+	$(BIN)/python -m benchmarks.context
 
 docs: $(VENV)/installed  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

@@ -50,14 +50,22 @@ def seconds(work: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def rates(n: int = 1 << 20) -> dict[str, float]:
-    """This machine's own float64 matrix-product rate (flop/s) and exponentials, float32 sorts a second."""
-    left, right = torch.rand(1024, 1024, dtype=torch.float64), torch.rand(1024, 1024, dtype=torch.float64)
+    """This machine's own rates: matrix products (flop/s), and exponentials, products and sorted entries a second.
+
+    The products of entries run on a tile that fits in the cache, as the kernels' do.
+    """
+    left, right = torch.rand(2048, 2048), torch.rand(2048, 2048)
+    wide_left, wide_right = left[:1024, :1024].double(), right[:1024, :1024].double()
     values = torch.rand(128, n // 128)
     wide = values.double()
     array = values.numpy()
+    tile = torch.rand(256, 512)
     return {
-        "float64_matmul_flops": 2 * 1024**3 / seconds(lambda: left @ right),
+        "float32_matmul_flops": 2 * 2048**3 / seconds(lambda: left @ right),
+        "float64_matmul_flops": 2 * 1024**3 / seconds(lambda: wide_left @ wide_right),
+        "float32_exp": n / seconds(lambda: torch.exp(values)),
         "float64_exp": n / seconds(lambda: torch.exp(wide)),
+        "float32_multiply": tile.numel() / seconds(lambda: tile.mul_(1.0), 100),
         "float32_sort": n / seconds(lambda: array.copy().sort(axis=1)),
     }
 

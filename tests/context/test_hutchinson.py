@@ -16,7 +16,7 @@ from attnlim.context import naive
 from attnlim.context.attention_block import block, random_weights
 from attnlim.context.hutchinson import Estimate, jacobian_energy_estimate
 from attnlim.context.samplers import simplex_tokens
-from attnlim.context.simplex_jacobian import simplex_jacobian
+from attnlim.context.simplex_energy import simplex_jacobian
 from attnlim.core.checks import InputError
 
 

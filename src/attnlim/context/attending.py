@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnlim.context.centred import CentredTokens, half_distances
+from attnlim.context.centred import CentredTokens, half_distances, opposite
 from attnlim.context.threads import over_blocks
 
 # rows and keys of a tile: three float32 tiles stay in a core's cache, and its products are near the machine's rate
@@ -23,12 +23,18 @@ class Attended:
     r"""Row sums of attention at every β.
 
     Attributes:
-        mean: (n_betas, n_rows, d), Σ_j A_ij c_j, the attended mean in coordinates around the centre.
+        points: (n_betas, n_rows, d+2); the first d columns are Σ_j A_ij c_j, the attended mean in coordinates around
+            the centre, the others free for :func:`attnlim.context.centred.complete`.
         partition: (n_betas, n_rows), Σ_j e^{-β h_ij}: the softmax denominator over e^β, at least 1.
     """
 
-    mean: Tensor
+    points: Tensor
     partition: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """(n_betas, n_rows, d)."""
+        return self.points[..., :-2]
 
 
 def attend(
@@ -55,19 +61,22 @@ def attend(
     """
     n_betas = len(betas)
     chosen = torch.arange(tokens.n_tokens, device=tokens.x.device) if rows is None else rows
-    mean = tokens.offset.new_zeros(n_betas, len(chosen), tokens.width)
-    partition = tokens.offset.new_zeros(n_betas, len(chosen))
+    attended = Attended(
+        tokens.points.new_zeros(n_betas, len(chosen), tokens.width + 2),
+        tokens.points.new_zeros(n_betas, len(chosen)),
+    )
 
     def add_up(block: tuple[slice, Tensor]) -> None:
         part, index = block
-        for keys, hidden, distance in key_tiles(tokens, index, causal, tile[1]):
-            for k, weights in enumerate(boltzmann(distance, betas, hidden)):
-                mean[k, part].addmm_(weights, tokens.offset[keys])
-                partition[k, part] += weights.sum(dim=1)
+        mean, partition = attended.mean[:, part], attended.partition[:, part]
+        for keys, hidden, distance, scratch in key_tiles(tokens, index, causal, tile[1]):
+            for k, weights in enumerate(boltzmann(distance, betas, scratch, hidden)):
+                mean[k].addmm_(weights, tokens.offset[keys])
+                partition[k] += weights.sum(dim=1)
+        mean /= partition[..., None]
 
     over_blocks(add_up, list(row_blocks(chosen, tile[0])), tokens.x.device)
-    mean /= partition[..., None]
-    return Attended(mean, partition)
+    return attended
 
 
 def row_blocks(rows: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
@@ -79,27 +88,29 @@ def row_blocks(rows: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
 
 def key_tiles(
     tokens: CentredTokens, index: Tensor, causal: bool, size: int
-) -> Iterator[tuple[slice, Tensor | None, Tensor]]:
-    """Tiles of h_ij for a block of rows: the keys, which entries are hidden (None: none), the tile.
+) -> Iterator[tuple[slice, Tensor | None, Tensor, Tensor]]:
+    """Tiles for a block of rows: the keys, which entries are hidden (None: none), h_ij, and room for two tiles more.
 
-    The tile is reused: it holds its values until the next one is asked for.
+    Memory is taken once a block: the tile holds its values until the next one is asked for.
     """
-    offset, half_square = tokens.offset[index], tokens.half_square[index]
+    left = opposite(tokens.points[index])
     last = int(index[-1]) + 1 if causal else tokens.n_tokens
     first = int(index[0]) if causal else last
-    buffer = offset.new_empty(len(index) * size)
+    room = left.new_empty(3, len(index) * min(size, last))
     for start in range(0, last, size):
         keys = slice(start, min(start + size, last))
         n_keys = keys.stop - start
-        out = buffer[: len(index) * n_keys].view(len(index), n_keys)
-        distance = half_distances(offset, half_square, tokens.offset[keys], tokens.half_square[keys], out)
+        tiles = room[:, : len(index) * n_keys].view(3, len(index), n_keys)
+        half_distances(left, tokens.points[keys], tiles[0])
         hidden = None
         if keys.stop > first + 1:
             hidden = torch.arange(start, keys.stop, device=index.device) > index[:, None]
-        yield keys, hidden, distance
+        yield keys, hidden, tiles[0], tiles[1:]
 
 
-def boltzmann(distance: Tensor, betas: Sequence[float], hidden: Tensor | None = None) -> Iterator[Tensor]:
+def boltzmann(
+    distance: Tensor, betas: Sequence[float], scratch: Tensor, hidden: Tensor | None = None
+) -> Iterator[Tensor]:
     r"""The weights e^{-βh} of a tile for one β after another, in one buffer.
 
     On a uniform grid each follows from the one before by a product, e^{-(β+δ)h} = e^{-βh} e^{-δh}.
@@ -107,13 +118,14 @@ def boltzmann(distance: Tensor, betas: Sequence[float], hidden: Tensor | None = 
     Args:
         distance: (p, q), h_ij.
         betas: inverse temperatures, dimensionless, at least 0.
+        scratch: (2, p, q), overwritten; the weights are in its first half.
         hidden: (p, q), entries of weight 0.
 
     >>> tile = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
-    >>> [weights.round(decimals=6).tolist() for weights in boltzmann(tile, [0.0, 1.0, 2.0])]
+    >>> [weights.round(decimals=6).tolist() for weights in boltzmann(tile, [0.0, 1.0, 2.0], torch.empty(2, 1, 2, dtype=tile.dtype))]
     [[[1.0, 1.0]], [[1.0, 0.367879]], [[1.0, 0.135335]]]
     """
-    weights, factor = torch.empty_like(distance), torch.empty_like(distance)
+    weights, factor = scratch
     step: float | None = None
     for k, beta in enumerate(betas):
         change = beta - betas[k - 1] if k else math.nan

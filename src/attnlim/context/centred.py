@@ -31,16 +31,14 @@ class CentredTokens:
         x: (n, d), the tokens as they came.
         norm: (n,), |x_i|, float64.
         centre: (d,), mean of the y_i, float64.
-        offset: (n, d), c_i = y_i - centre, in the dtype of ``x``.
-        half_square: (n,), |c_i|²/2, in the dtype of ``x``.
+        points: (n, d+2), c_i, 1 and |c_i|²/2, in the dtype of ``x``: the form that :func:`half_distances` takes.
         spread: mean of |c_i|², dimensionless; (1-ρ̂)(n-1)/n.
     """
 
     x: Tensor
     norm: Tensor
     centre: Tensor
-    offset: Tensor
-    half_square: Tensor
+    points: Tensor
     spread: float
 
     @classmethod
@@ -65,17 +63,12 @@ class CentredTokens:
             unit, norm[start : start + _BLOCK] = _unit(x[start : start + _BLOCK])
             total += unit.sum(dim=0)
         centre = total / n_tokens
-        offset, half_square = torch.empty_like(x), x.new_empty(n_tokens)
-        spread = 0.0
+        points = x.new_empty(n_tokens, width + 2)
         for start in range(0, n_tokens, _BLOCK):
             part = slice(start, start + _BLOCK)
-            wide = _unit(x[part])[0] - centre
-            offset[part] = wide
-            # of the rounded offset, so that a token's distance to itself is 0 up to the rounding of the product
-            square = offset[part].to(wide).square().sum(dim=1)
-            half_square[part] = square / 2
-            spread += float(square.sum())
-        return cls(x, norm, centre, offset, half_square, spread / n_tokens)
+            points[part, :width] = _unit(x[part])[0] - centre
+        complete(points)
+        return cls(x, norm, centre, points, 2 * float(points[:, -1].mean(dtype=torch.float64)))
 
     @property
     def n_tokens(self) -> int:
@@ -87,33 +80,62 @@ class CentredTokens:
         """d."""
         return int(self.x.shape[1])
 
+    @property
+    def offset(self) -> Tensor:
+        """(n, d), c_i = y_i - centre."""
+        return self.points[:, : self.width]
+
+    @property
+    def half_square(self) -> Tensor:
+        """(n,), |c_i|²/2."""
+        return self.points[:, -1]
+
     def unit(self, index: Tensor | slice) -> Tensor:
         """(n_rows, d), y_i in float64, on the device of ``norm``."""
         return _unit(self.x[index])[0]
 
 
-def half_distances(
-    offset: Tensor, half_square: Tensor, other: Tensor, other_half_square: Tensor, out: Tensor | None = None
-) -> Tensor:
+def complete(points: Tensor) -> None:
+    """Fill in the last two columns, 1 and half the square, of points whose first d columns are there.
+
+    The squares are those of the rounded coordinates, so that a point's distance to itself is 0 but for the rounding
+    of a product.
+
+    >>> points = torch.tensor([[3.0, 4.0, 0.0, 0.0]])
+    >>> complete(points); points.tolist()
+    [[3.0, 4.0, 1.0, 12.5]]
+    """
+    points[..., -2] = 1.0
+    points[..., -1] = torch.linalg.vecdot(points[..., :-2], points[..., :-2]) / 2
+
+
+def opposite(points: Tensor) -> Tensor:
+    """(..., d+2), the points as the left side of :func:`half_distances`: -c, |c|²/2 and 1.
+
+    >>> opposite(torch.tensor([[3.0, 4.0, 1.0, 12.5]])).tolist()
+    [[-3.0, -4.0, 12.5, 1.0]]
+    """
+    return torch.cat([-points[..., :-2], points[..., -1:], points[..., -2:-1]], dim=-1)
+
+
+def half_distances(left: Tensor, points: Tensor, out: Tensor | None = None) -> Tensor:
     r"""Half the squared distances between two sets of points, as one matrix product.
 
     .. math:: h_{ij} = |a_i - b_j|^2/2 = (-a_i, |a_i|^2/2, 1) \cdot (b_j, 1, |b_j|^2/2)
 
     Args:
-        offset, other: (p, d) and (q, d).
-        half_square, other_half_square: (p,) and (q,), half their squared norms.
+        left: (p, d+2), the :func:`opposite` of the points a.
+        points: (q, d+2), the points b.
         out: (p, q), where to write.
 
     Returns:
         (p, q); rounding may leave a value a few eps |a|² below 0.
 
-    >>> a = torch.tensor([[1.0, 0.0]]); b = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    >>> half_distances(a, torch.tensor([0.5]), b, torch.tensor([0.5, 0.5])).tolist()
+    >>> a, b = torch.tensor([[1.0, 0.0, 1.0, 0.5]]), torch.tensor([[0.0, 1.0, 1.0, 0.5], [1.0, 0.0, 1.0, 0.5]])
+    >>> half_distances(opposite(a), b).tolist()
     [[1.0, 0.0]]
     """
-    left = torch.cat([-offset, half_square[:, None], torch.ones_like(half_square)[:, None]], dim=1)
-    right = torch.cat([other, torch.ones_like(other_half_square)[:, None], other_half_square[:, None]], dim=1)
-    return torch.mm(left, right.T) if out is None else torch.mm(left, right.T, out=out)
+    return torch.mm(left, points.T) if out is None else torch.mm(left, points.T, out=out)
 
 
 def _wide_device(x: Tensor) -> torch.device:

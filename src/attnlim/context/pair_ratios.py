@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlim.context.attending import attend
-from attnlim.context.centred import SAME_DIRECTION, CentredTokens, half_distances
+from attnlim.context.centred import SAME_DIRECTION, CentredTokens, complete, half_distances, opposite
 from attnlim.context.identity_layer import mapped
 from attnlim.context.threads import over_blocks
 
@@ -29,8 +29,7 @@ class Directions:
 
     Attributes:
         unit: (n_rows, d), before, float64.
-        offset, half: (n_rows, d) and half the squares (n_rows,), before.
-        after, after_half: (n_betas, n_rows, d) and (n_betas, n_rows), after.
+        before, after: (n_rows, d+2) and (n_betas, n_rows, d+2), as points of :mod:`attnlim.context.centred`.
         closest: (n_rows,), half squared distance from which a pair is left to more precise outputs.
         inverse_square: one number a β, the mean of 1/|x_i'|², by which a direction multiplies the noise of an output.
         undefined: the k at which a token is mapped to 0, which has no direction.
@@ -38,10 +37,8 @@ class Directions:
     """
 
     unit: Tensor
-    offset: Tensor
-    half: Tensor
+    before: Tensor
     after: Tensor
-    after_half: Tensor
     closest: Tensor
     inverse_square: list[float]
     undefined: frozenset[int]
@@ -59,8 +56,7 @@ class Directions:
     ) -> Directions:
         """Apply the layer at every β; ``rows`` are ascending indices, None for all tokens."""
         attended = attend(tokens, betas, causal, rows, tile)
-        after = attended.mean  # written over: at 10^5 tokens the means of a grid take hundreds of megabytes
-        after_half = after.new_empty(after.shape[:2])
+        after = attended.points  # written over: at 10^5 tokens the means of a grid take hundreds of megabytes
         undefined = set()
         inverse_square = []
         for k in range(len(betas)):
@@ -71,13 +67,13 @@ class Directions:
             inverse_square.append(float(length.pow(-2).mean()))
             moved /= length
             moved -= moved.mean(dim=0)
-            after[k] = moved
-            after_half[k] = after[k].to(moved).square().sum(dim=1) / 2
+            after[k, :, :-2] = moved
+            complete(after[k])
         chosen = slice(None) if rows is None else rows
-        half = tokens.half_square[chosen]
-        closest = half.to(tokens.norm) * (CLOSEST if half.dtype == torch.float32 else 0.0)
-        unit, offset = tokens.unit(chosen), tokens.offset[chosen]
-        return cls(unit, offset, half, after, after_half, closest, inverse_square, frozenset(undefined), rows is None)
+        before = tokens.points[chosen]
+        closest = before[:, -1].to(tokens.norm) * (CLOSEST if before.dtype == torch.float32 else 0.0)
+        unit, alone = tokens.unit(chosen), rows is None
+        return cls(unit, before, after, closest, inverse_square, frozenset(undefined), alone)
 
 
 @dataclass
@@ -88,7 +84,8 @@ class PairRatios:
         row_sums: (n_betas, n_rows), float64, sums of ratios over the pairs of a row.
         expanded: pairs with a ratio of 1 or more.
         largest_half: largest half squared distance after the layer.
-        worst_ratio, worst_pair: the largest ratio, and where.
+        worst_ratio, worst_pair: the largest ratio, and where; inside a tile first as that tile's first row and key,
+            to be looked up once it is known to be the worst of all.
         largest_half_before: largest half squared distance before.
         inverse_half: sum of 1/h over the pairs, by which a ratio multiplies the noise of directions.
         inverse_half_close: the part of it from close pairs, whose h has no noise.
@@ -101,6 +98,7 @@ class PairRatios:
     largest_half: list[float]
     worst_ratio: list[float]
     worst_pair: list[tuple[int, int]]
+    in_tile: list[bool]
     largest_half_before: float = 0.0
     inverse_half: float = 0.0
     inverse_half_close: float = 0.0
@@ -124,7 +122,11 @@ def pair_ratios(directions: Directions, tile: tuple[int, int], closest_alone: bo
     def go_through(block: slice) -> PairRatios:
         return _of_block(directions, block, tile[1], closest_alone)
 
-    return _joined(over_blocks(go_through, blocks, directions.offset.device))
+    found = _joined(over_blocks(go_through, blocks, directions.after.device))
+    for k in range(len(found.worst_pair)):
+        if found.in_tile[k]:
+            found.worst_pair[k] = _worst_of_tile(directions, *found.worst_pair[k], k, tile)
+    return found
 
 
 def with_closest(found: PairRatios, precise: PairRatios, places: Tensor) -> PairRatios:
@@ -140,40 +142,61 @@ def with_closest(found: PairRatios, precise: PairRatios, places: Tensor) -> Pair
 
 
 def _of_block(directions: Directions, block: slice, n_keys: int, closest_alone: bool) -> PairRatios:
-    n_betas, n_rows = directions.after_half.shape
-    offset, half, after, after_half = directions.offset, directions.half, directions.after, directions.after_half
-    row_sums = directions.unit.new_zeros(n_betas, block.stop - block.start)
-    found = PairRatios(row_sums, [0.0] * n_betas, [0.0] * n_betas, [-1.0] * n_betas, [(-1, -1)] * n_betas)
+    n_betas, n_rows, n_columns = directions.after.shape
+    points, after = directions.before, directions.after
+    left, left_after = opposite(points[block]), opposite(after[:, block])
+    row_sums = directions.unit.new_zeros(n_betas, len(left))
+    nothing = [0.0] * n_betas
+    pairs = [(-1, -1)] * n_betas
+    found = PairRatios(row_sums, nothing, nothing.copy(), [-1.0] * n_betas, pairs, [False] * n_betas)
+    room = left.new_empty(2, len(left) * min(n_keys, n_rows))
     for start in range(block.start if directions.ordered else 0, n_rows, n_keys):
         keys = slice(start, min(start + n_keys, n_rows))
-        before = half_distances(offset[block], half[block], offset[keys], half[keys])
+        before, ratio = room[:, : len(left) * (keys.stop - start)].view(2, len(left), -1)
+        half_distances(left, points[keys], before)
         found.largest_half_before = max(found.largest_half_before, float(before.amax()))
-        if start < block.stop:
-            row = torch.arange(block.start, block.stop, device=before.device)[:, None]
-            key = torch.arange(keys.start, keys.stop, device=before.device)
-            before.masked_fill_(key <= row if directions.ordered else key == row, torch.inf)
-        close = before <= CLOSE * half[block, None]
-        if bool(close.any()):
+        _hide_repeated(before, directions, block, keys)
+        close_below = CLOSE * points[block, -1]
+        if bool((before.amin(dim=1) <= close_below).any()):
+            close = before <= close_below[:, None]
             places = close.nonzero() + torch.tensor([block.start, start], device=before.device)
-            for some in torch.tensor_split(places, 1 + len(places) * offset.shape[1] // _PAIR_ENTRIES):
+            for some in torch.tensor_split(places, 1 + len(places) * n_columns // _PAIR_ENTRIES):
                 _of_close_pairs(directions, some, block.start, closest_alone, found)
             before.masked_fill_(close, torch.inf)
         if closest_alone:
             continue
         inverse = before.reciprocal_()
         found.inverse_half += float(inverse.sum(dim=1).sum(dtype=row_sums.dtype))
-        ratio = torch.empty_like(inverse)
         for k in range(n_betas):
-            half_distances(after[k, block], after_half[k, block], after[k, keys], after_half[k, keys], ratio)
+            half_distances(left_after[k], after[k, keys], ratio)
             found.largest_half[k] = max(found.largest_half[k], float(ratio.amax()))
             ratio *= inverse
             row_sums[k] += ratio.sum(dim=1)
             largest = float(ratio.amax())
             if largest > found.worst_ratio[k]:
-                i, j = divmod(int(ratio.argmax()), len(ratio[0]))
-                found.worst_ratio[k], found.worst_pair[k] = largest, (block.start + i, start + j)
+                found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = largest, (block.start, start), True
             found.expanded[k] += float(ratio.ge_(1).sum(dim=1).sum(dtype=row_sums.dtype))
     return found
+
+
+def _hide_repeated(before: Tensor, directions: Directions, block: slice, keys: slice) -> None:
+    """Put at infinity what is no pair of its own: a token with itself and, if ordered, with an earlier one."""
+    if keys.start < block.stop and block.start < keys.stop:
+        row = torch.arange(block.start, block.stop, device=before.device)[:, None]
+        key = torch.arange(keys.start, keys.stop, device=before.device)
+        before.masked_fill_(key <= row if directions.ordered else key == row, torch.inf)
+
+
+def _worst_of_tile(directions: Directions, first: int, start: int, k: int, tile: tuple[int, int]) -> tuple[int, int]:
+    """The pair with the largest ratio of a tile, whose close pairs are known to have smaller ones."""
+    block, keys = slice(first, first + tile[0]), slice(start, start + tile[1])
+    block, keys = (slice(*part.indices(len(directions.unit))) for part in (block, keys))
+    before = half_distances(opposite(directions.before[block]), directions.before[keys])
+    _hide_repeated(before, directions, block, keys)
+    before.masked_fill_(before <= CLOSE * directions.before[block, -1:], torch.inf)
+    ratio = half_distances(opposite(directions.after[k, block]), directions.after[k, keys]) / before
+    i, j = divmod(int(ratio.argmax()), len(ratio[0]))
+    return first + i, start + j
 
 
 def _of_close_pairs(directions: Directions, places: Tensor, first: int, closest_alone: bool, found: PairRatios) -> None:
@@ -197,13 +220,13 @@ def _of_close_pairs(directions: Directions, places: Tensor, first: int, closest_
     found.inverse_half += inverse_half
     found.inverse_half_close += inverse_half
     for k in range(len(found.expanded)):
-        difference = directions.after[k, places[:, 0]] - directions.after[k, places[:, 1]]
+        difference = directions.after[k, places[:, 0], :-2] - directions.after[k, places[:, 1], :-2]
         ratio = difference.to(before).square().sum(dim=1) / before
         found.row_sums[k].index_add_(0, i - first, ratio)
         found.expanded[k] += float((ratio >= 1).sum())
         if float(ratio.amax()) > found.worst_ratio[k]:
             at = places[int(ratio.argmax())].tolist()
-            found.worst_ratio[k], found.worst_pair[k] = float(ratio.amax()), (at[0], at[1])
+            found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = float(ratio.amax()), (at[0], at[1]), False
 
 
 def _joined(parts: Sequence[PairRatios]) -> PairRatios:
@@ -215,6 +238,7 @@ def _joined(parts: Sequence[PairRatios]) -> PairRatios:
         [max(values) for values in zip(*(part.largest_half for part in parts), strict=True)],
         [part.worst_ratio[k] for k, part in enumerate(worst)],
         [part.worst_pair[k] for k, part in enumerate(worst)],
+        [part.in_tile[k] for k, part in enumerate(worst)],
         max(part.largest_half_before for part in parts),
         sum(part.inverse_half for part in parts),
         sum(part.inverse_half_close for part in parts),

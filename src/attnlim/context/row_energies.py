@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlim.context.attending import attend, boltzmann, key_tiles, row_blocks
-from attnlim.context.centred import CentredTokens, half_distances
+from attnlim.context.centred import CentredTokens, complete, half_distances, opposite
 from attnlim.context.second_moments import EveryEntry, Probes, gram_squares
 from attnlim.context.threads import over_blocks
 
@@ -66,6 +66,7 @@ def row_energies(
         seed: of the probes.
     """
     attended = attend(tokens, betas, causal, rows, tile)
+    complete(attended.points)
     chosen = torch.arange(tokens.n_tokens, device=tokens.x.device) if rows is None else rows
     moments = EveryEntry(tokens) if probes is None else Probes(tokens, probes, seed)
     # the Gram way costs 2n a pair; it wins where d²/2 exceeds n
@@ -77,18 +78,28 @@ def row_energies(
     def of_block(block: tuple[slice, Tensor]) -> tuple[Tensor, Tensor]:
         part, index = block
         mean, partition = attended.mean[:, part], attended.partition[:, part]
-        mean_half = mean.square().sum(dim=2) / 2
+        left = opposite(attended.points[:, part])
         sums = _Sums.empty(tokens, len(betas), len(index), n_features)
-        for keys, hidden, distance in key_tiles(tokens, index, causal, tile[1]):
-            offset, half = tokens.offset[keys], tokens.half_square[keys]
+        for keys, hidden, distance, scratch in key_tiles(tokens, index, causal, tile[1]):
+            points = tokens.points[keys]
             features = None if gram else moments.features(keys)
             itself = torch.arange(keys.start, keys.stop, device=index.device) == index[:, None]
             has_itself = bool(itself.any())
-            for k, weights in enumerate(boltzmann(distance, betas, hidden)):
+            room = torch.empty_like(scratch)
+            for k, weights in enumerate(boltzmann(distance, betas, scratch, hidden)):
                 if features is not None:
                     sums.moments[k].addmm_(weights, features)
-                to_mean = half_distances(mean[k], mean_half[k], offset, half)
-                sums.add(k, weights, distance, to_mean, offset, inverse_square[keys], itself if has_itself else None)
+                to_mean = half_distances(left[k], points, room[0])
+                sums.add(
+                    k,
+                    weights,
+                    distance,
+                    to_mean,
+                    room[1],
+                    points[:, :-2],
+                    inverse_square[keys],
+                    itself if has_itself else None,
+                )
         if gram:
             square = gram_squares(tokens, betas, causal, index, partition, mean, tile[1])[:, None]
         else:
@@ -130,11 +141,12 @@ class _Sums:
         weights: Tensor,
         distance: Tensor,
         to_mean: Tensor,
+        one: Tensor,
         offset: Tensor,
         inverse_square: Tensor,
         itself: Tensor | None,
     ) -> None:
-        one = weights * distance
+        torch.mul(weights, distance, out=one)
         self.distance[k] += one.sum(dim=1)
         self.distance_offset[k].addmm_(one, offset)
         torch.mul(weights, weights, out=one).mul_(inverse_square)

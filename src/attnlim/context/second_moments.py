@@ -102,8 +102,8 @@ def gram_squares(
     for start in range(0, len(index), most):
         some = slice(start, start + most)
         tiles = [
-            (keys, torch.stack([weights.clone() for weights in boltzmann(distance, betas, hidden)]))
-            for keys, hidden, distance in key_tiles(tokens, index[some], causal, n_keys)
+            (keys, torch.stack([weights.clone() for weights in boltzmann(distance, betas, scratch, hidden)]))
+            for keys, hidden, distance, scratch in key_tiles(tokens, index[some], causal, n_keys)
         ]
         kernel_sum, mean_sum = torch.zeros_like(wide[:, some]), torch.zeros_like(wide[:, some])
         for left, left_weights in tiles:

@@ -7,18 +7,32 @@ from typing import TYPE_CHECKING
 from attnlim.core.exports import lazily
 
 if TYPE_CHECKING:
-    from attnlim.report.drawing import draw
-    from attnlim.report.figures import audit_figure, save_figure
+    from attnlim.report.audit_sheet import audit_figure
+    from attnlim.report.critical_sheet import critical_figure
+    from attnlim.report.drawing import draw, save_figure
+    from attnlim.report.finite_sheet import finite_figure
     from attnlim.report.page import write_report
+    from attnlim.report.phase_sheet import phase_figure
 
 _HOME = {
+    "audit_figure": "audit_sheet",
+    "critical_figure": "critical_sheet",
     "draw": "drawing",
-    "audit_figure": "figures",
-    "save_figure": "figures",
+    "finite_figure": "finite_sheet",
+    "phase_figure": "phase_sheet",
+    "save_figure": "drawing",
     "write_report": "page",
 }
 
-__all__ = ["audit_figure", "draw", "save_figure", "write_report"]
+__all__ = [
+    "audit_figure",
+    "critical_figure",
+    "draw",
+    "finite_figure",
+    "phase_figure",
+    "save_figure",
+    "write_report",
+]
 
 __getattr__ = lazily(__name__, _HOME)
 

@@ -1,3 +1,5 @@
+"use strict";
+
 // How numbers read. Null is what JSON has for NaN: it is always shown as n/a, never as 0.
 
 const NOTHING = "n/a";
@@ -36,6 +38,11 @@ function plusMinus(text, error, show) {
 // The finite values of nested lists
 function finite(nested) {
   return nested.flat(Infinity).filter((value) => value !== null && value !== undefined);
+}
+
+// The smallest and the largest; spread over arguments, a large grid would overflow the stack
+function extremes(values) {
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 }
 
 function quantile(values, share) {

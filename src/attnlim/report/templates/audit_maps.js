@@ -1,4 +1,4 @@
-// The layer × head maps, their scales, and the card that reads one head out.
+// The layer × head maps, their scales, and what the card says of one head.
 
 const MAP_MARGIN = { l: 38, r: 4, t: 4, b: 36 };
 
@@ -16,22 +16,6 @@ const kappaEnds = [data.margins.frozen - 0.4, data.margins.diluted + 0.4];
 const bothVariants = (name) => finite([data.heads.with[name], data.heads.without[name]]);
 const entropyTop = Math.max(0.1, ...bothVariants("entropy"));
 const logitEnds = robustEnds(bothVariants("largest_logit"));
-
-// The ends of a scale; one outlier must not wash out all others, and the scale's label then says ≥ or ≤
-function robustEnds(values) {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  if (!values.length) return { low: 0, high: 1, clippedLow: false, clippedHigh: false };
-  const spread = quantile(values, 0.98) - quantile(values, 0.02);
-  const top = quantile(values, 0.98) + 0.5 * spread;
-  const bottom = quantile(values, 0.02) - 0.5 * spread;
-  const ends = { low: Math.max(low, bottom), high: Math.min(high, top), clippedLow: low < bottom, clippedHigh: high > top };
-  if (ends.low === ends.high) ends.high = ends.low + 1;
-  return ends;
-}
-
-function evenStops(list) {
-  return list.map((shade, index) => [index / (list.length - 1), shade]);
-}
 
 function kappaStops() {
   const [deepF, midF, paleF, middle, paleD, midD, deepD] = colours("diverging");
@@ -82,13 +66,6 @@ const MAPS = {
 };
 
 const rowHeight = Math.max(9, Math.min(26, Math.round(450 / data.layers.length)));
-
-// Every k-th label, so that labels never touch
-function thinned(labels, room, needed) {
-  const step = [1, 2, 5, 10, 20, 50].find((size) => size * room >= needed) ?? 100;
-  const places = labels.map((_, index) => index).filter((index) => index % step === 0);
-  return { tickvals: places, ticktext: places.map((index) => String(labels[index])) };
-}
 
 function drawMaps() {
   // below 10 px a head is hard to hit; above five maps in a row nothing is gained
@@ -156,15 +133,7 @@ function drawScale(key) {
     return;
   }
   const map = MAPS[key];
-  const bar = element("div", "bar");
-  bar.style.background = `linear-gradient(to right, ${map.stops().map(([at, shade]) => `${shade} ${100 * at}%`).join(", ")})`;
-  const ticks = element("div", "ticks");
-  for (const [value, text] of map.ticks()) {
-    const tick = element("span", "", text);
-    tick.style.left = `${(100 * (value - map.ends[0])) / (map.ends[1] - map.ends[0])}%`;
-    ticks.append(tick);
-  }
-  box.replaceChildren(bar, ticks);
+  scaleBar(box, map.stops(), map.ends, map.ticks());
 }
 
 function phaseName(code) {
@@ -190,32 +159,6 @@ function showHead(layer, head, asked, mouse) {
   const absent = read("entropy") === null;
   showCard(`layer ${data.layers[layer]} · head ${data.heads_axis[head]}`, name, rows, asked, mouse, absent ? "no such head, or not measured" : null);
   ringHeads(layer, head);
-}
-
-function showCard(title, phase, rows, asked, mouse, note) {
-  const card = document.getElementById("card");
-  const heading = element("div", "title");
-  heading.append(element("span", "", title));
-  if (phase) heading.append(element("span", `chip ${phase}`, phase));
-  else if (phase === null) heading.append(element("span", "na", "phase n/a"));
-  const list = element("dl");
-  for (const [key, name, text] of rows) {
-    const className = key && key === asked ? "asked" : "";
-    list.append(element("dt", className, name), element("dd", className, text));
-  }
-  card.replaceChildren(heading, list);
-  if (note) card.append(element("div", "na", note));
-  card.hidden = false;
-  const [width, height] = [card.offsetWidth, card.offsetHeight];
-  const left = mouse.clientX + 16 + width < innerWidth ? mouse.clientX + 16 : mouse.clientX - 16 - width;
-  const top = mouse.clientY + 14 + height < innerHeight ? mouse.clientY + 14 : mouse.clientY - 14 - height;
-  card.style.left = `${Math.max(4, left)}px`;
-  card.style.top = `${Math.max(4, top)}px`;
-}
-
-function hideCard() {
-  document.getElementById("card").hidden = true;
-  for (const ring of document.querySelectorAll(".ring")) ring.remove();
 }
 
 // The same head in all maps

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import xarray
 
-from attnlim.report.reading import PHASES, entropy_curve, interval_factor, missing_reason, rounded
+from attnlim.report.audit_reading import PHASES, entropy_curve, interval_factor, missing_reason
+from attnlim.report.json_lists import listed, rounded
 
 # with the first token -> without it; both are stored under the first name
 _HEADS = (
@@ -21,7 +21,7 @@ def page_data(dataset: xarray.Dataset) -> dict[str, Any]:
     """Everything that the page draws from ``dataset``, ready for JSON.
 
     Args:
-        dataset: an audit dataset that passed :func:`attnlim.report.reading.checked`.
+        dataset: an audit dataset that passed :func:`attnlim.report.audit_reading.checked`.
 
     Returns:
         Nested dicts and lists of strings, numbers and None. Numbers keep five significant digits, NaN is None.
@@ -81,20 +81,12 @@ def _with_se(*names: str) -> list[str]:
 def _curve(dataset: xarray.Dataset, no_sink: bool) -> dict[str, Any]:
     curve = entropy_curve(dataset, no_sink)
     return {
-        "log_visible": _listed(curve.log_visible),
-        "entropy": _listed(curve.entropy),
+        "log_visible": listed(curve.log_visible),
+        "entropy": listed(curve.entropy),
         "rows": curve.rows.tolist(),
     }
 
 
 def _nested(dataset: xarray.Dataset, name: str, dims: tuple[str, ...]) -> Any:
     """The variable as nested lists, or None where an audit did not store it."""
-    return _listed(dataset[name].transpose(*dims).to_numpy()) if name in dataset else None
-
-
-def _listed(values: np.ndarray[Any, Any]) -> Any:
-    if values.ndim > 1:
-        return [_listed(part) for part in values]
-    if np.issubdtype(values.dtype, np.integer):
-        return [int(value) for value in values]
-    return [rounded(float(value)) for value in values]
+    return listed(dataset[name].transpose(*dims).to_numpy()) if name in dataset else None

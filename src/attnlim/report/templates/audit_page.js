@@ -66,9 +66,7 @@ function drawMissing() {
 
 function drawAll() {
   hideCard();
-  for (const button of document.querySelectorAll("[data-context]")) button.setAttribute("aria-pressed", Number(button.dataset.context) === state.context);
-  for (const button of document.querySelectorAll("[data-variant]")) button.setAttribute("aria-pressed", button.dataset.variant === state.variant);
-  for (const button of document.querySelectorAll("[data-colour]")) button.setAttribute("aria-pressed", button.dataset.colour === state.colour);
+  for (const name of ["context", "variant", "colour"]) markPressed(name, state[name]);
   drawTiles();
   drawStrips();
   drawMissing();
@@ -78,58 +76,18 @@ function drawAll() {
   drawTable();
 }
 
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  document.getElementById("theme").textContent = name === "dark" ? "light mode" : "dark mode";
-}
-
-function fillSelect(id, entries, choose) {
-  const select = document.getElementById(id);
-  for (const [value, text] of [["", "all"], ...entries]) {
-    const option = element("option", "", text);
-    option.value = value;
-    select.append(option);
-  }
-  select.addEventListener("change", () => choose(select.value === "" ? null : Number(select.value)));
-}
-
 function wire() {
-  const onClick = (selector, change) => document.querySelectorAll(selector).forEach((button) => button.addEventListener("click", () => { change(button.dataset); drawAll(); }));
-  onClick("[data-context]", (set) => { state.context = Number(set.context); });
-  onClick("[data-variant]", (set) => { state.variant = set.variant; });
-  onClick("[data-colour]", (set) => { state.colour = set.colour; });
-  onClick("#theme", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-  const layers = data.layers.map((layer, index) => [index, String(layer)]);
-  fillSelect("curve-layer", layers, (layer) => { state.curveLayer = layer; drawCurves(); });
-  fillSelect("table-layer", layers, (layer) => { state.tableLayer = layer; drawTable(); });
-  fillSelect("table-phase", [...data.phases.map((name, code) => [code, name]), [-1, "n/a"]], (code) => { state.tablePhase = code; drawTable(); });
-
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  setTheme(dark.matches ? "dark" : "light");
-  dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); drawAll(); });
-
-  let width = innerWidth;
-  let waiting = null;
-  addEventListener("resize", () => {
-    if (innerWidth === width) return;
-    width = innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(drawAll, 120);
-  });
-
-  let before = null;
-  addEventListener("beforeprint", () => {
-    before = document.documentElement.dataset.theme;
-    document.documentElement.classList.add("printing");
-    setTheme("light");
-    drawAll();
-  });
-  addEventListener("afterprint", () => {
-    document.documentElement.classList.remove("printing");
-    setTheme(before ?? "light");
-    drawAll();
-  });
+  onPress("[data-context]", (set) => { state.context = Number(set.context); drawAll(); });
+  onPress("[data-variant]", (set) => { state.variant = set.variant; drawAll(); });
+  onPress("[data-colour]", (set) => { state.colour = set.colour; drawAll(); });
+  const all = [["", "all"]];
+  const position = (value) => (value === "" ? null : Number(value));
+  const layers = [...all, ...data.layers.map((layer, index) => [index, String(layer)])];
+  const phases = [...all, ...data.phases.map((name, code) => [code, name]), [-1, NOTHING]];
+  fillSelect("curve-layer", layers, (value) => { state.curveLayer = position(value); drawCurves(); });
+  fillSelect("table-layer", layers, (value) => { state.tableLayer = position(value); drawTable(); });
+  fillSelect("table-phase", phases, (value) => { state.tablePhase = position(value); drawTable(); });
 }
 
 wire();
-drawAll();
+start(drawAll);

@@ -83,15 +83,6 @@ def missing_reason(dataset: xarray.Dataset, name: str) -> str:
     return str(dataset[name].attrs.get("missing", "")) if name in dataset else ""
 
 
-def rounded(value: float, digits: int = 5) -> float | None:
-    """``value`` to ``digits`` significant digits; None where it is not finite, since JSON has no NaN.
-
-    >>> rounded(2 / 3), rounded(float("nan"))
-    (0.66667, None)
-    """
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
-
-
 def interval_factor(dataset: xarray.Dataset) -> float:
     """How many standard errors a 95 % interval over the text windows reaches: Student's t; NaN for one window."""
     n_windows = int(dataset.attrs["n_windows"])

@@ -1,35 +1,5 @@
 // Entropy against ln n, and ρ̂ over depth.
 
-const LINE_CONFIG = { displaylogo: false, modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] };
-
-function frame() {
-  return {
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: colour("panel"), showlegend: false, hovermode: "closest",
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("faint"), activecolor: colour("accent") },
-    font: { family: getComputedStyle(document.body).fontFamily, color: colour("muted"), size: 13 },
-  };
-}
-
-function axis(title, more) {
-  return { title: { text: title, standoff: 8, font: { size: 13 } }, gridcolor: colour("line"), zeroline: false, linecolor: colour("line"), automargin: true, ...more };
-}
-
-// A place on a sequential palette, 0 <= share <= 1, away from its palest end, which would vanish on the page
-function along(share) {
-  const list = colours("sequential").slice(1);
-  const place = share * (list.length - 1);
-  const below = Math.min(Math.floor(place), list.length - 2);
-  const mix = place - below;
-  const channel = (shade, at) => parseInt(shade.slice(at, at + 2), 16);
-  const mixed = [1, 3, 5].map((at) => Math.round((1 - mix) * channel(list[below], at) + mix * channel(list[below + 1], at)));
-  return `rgb(${mixed.join(",")})`;
-}
-
-function withAlpha(shade, alpha) {
-  const parts = shade.startsWith("#") ? [1, 3, 5].map((at) => parseInt(shade.slice(at, at + 2), 16)) : shade.match(/\d+/g);
-  return `rgba(${parts.slice(0, 3).join(",")},${alpha})`;
-}
-
 // One trace for many heads (null breaks the line): a thousand heads stay quick
 function headLines(heads, shade, opacity, hover = true) {
   const curve = data.curves[state.variant];
@@ -138,21 +108,9 @@ function drawCurveKey() {
   key.replaceChildren(`layer ${data.layers[0]}`, ramp, String(data.layers.at(-1)));
 }
 
-function wireOnce(div, onHover) {
-  if (div.dataset.wired) return;
-  div.dataset.wired = "yes";
-  div.on("plotly_hover", onHover);
-  div.on("plotly_unhover", hideCard);
-}
-
-function band(x, y, error, shade, group) {
-  const known = x.map((_, i) => i).filter((i) => y[i] !== null && error?.[i] !== null && error?.[i] !== undefined);
-  const upper = known.map((i) => y[i] + data.interval_factor * error[i]);
-  const lower = known.map((i) => y[i] - data.interval_factor * error[i]);
-  return {
-    type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", showlegend: false, legendgroup: group, line: { width: 0 },
-    fillcolor: withAlpha(shade, 0.16), x: [...known.map((i) => x[i]), ...known.map((i) => x[i]).reverse()], y: [...upper, ...lower.reverse()],
-  };
+// Half the 95 % interval over text windows; none for one window
+function halfWidth(error) {
+  return error === null || data.interval_factor === null ? null : data.interval_factor * error;
 }
 
 function drawRho() {
@@ -173,7 +131,7 @@ function drawRho() {
     const shade = along(data.contexts.length > 1 ? 0.25 + (0.75 * context) / (data.contexts.length - 1) : 1);
     const width = context === state.context ? 3 : 1.5;
     kinds.forEach((kind, index) => {
-      traces.push(band(kind.x, kind.y[context], kind.se?.[context], shade, n));
+      traces.push(band(kind.x, kind.y[context], kind.se?.[context].map(halfWidth), shade, n));
       traces.push({
         type: "scatter", mode: "lines+markers", x: kind.x, y: kind.y[context], name: `${n} tokens`, legendgroup: n, showlegend: index === 0,
         line: { color: shade, width, dash: kind.dash }, marker: { color: shade, size: 6, symbol: kind.symbol }, hoverinfo: "none",
