@@ -48,17 +48,16 @@ def test_one_beta_and_a_sequence() -> None:
 @given(
     seed=st.integers(0, 10**6),
     start=st.floats(0, 20),
-    steps=st.lists(st.sampled_from([0.25, 0.5, 3.0]), min_size=1, max_size=8),
+    steps=st.lists(st.sampled_from([0.25, 3.0]), min_size=1, max_size=8) | st.just([0.25] * 12),
 )
 def test_any_grid_of_betas(seed: int, start: float, steps: list[float]) -> None:
-    """Equal steps take a product, others an exponential: the weights are the same."""
-    betas = [start, *(start + np.cumsum(steps)).tolist()]
+    """Equal steps take products, others exponentials: the weights are the same."""
+    rising = [start, *(start + np.cumsum(steps)).tolist()]
     tile = torch.rand(5, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    for beta, weights in zip(betas, boltzmann(tile, betas, torch.empty(2, 5, 7, dtype=tile.dtype)), strict=True):
-        torch.testing.assert_close(weights, torch.exp(-beta * tile), rtol=1e-13, atol=0)
-    falling = betas[::-1]
-    for beta, weights in zip(falling, boltzmann(tile, falling, torch.empty(2, 5, 7, dtype=tile.dtype)), strict=True):
-        torch.testing.assert_close(weights, torch.exp(-beta * tile), rtol=1e-12, atol=0)
+    for betas in (rising, rising[::-1]):
+        found = [weights.clone() for weights in boltzmann(tile, betas, torch.empty(2, 5, 7, dtype=tile.dtype))]
+        for beta, weights in zip(betas, found, strict=True):
+            torch.testing.assert_close(weights, torch.exp(-beta * tile), rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.4, 2.0, 3.0])

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from attnlim.context.centred import CentredTokens, half_distances, opposite
-from attnlim.context.threads import over_blocks
 
-# rows and keys of a tile: three float32 tiles stay in a core's cache, and its products are near the machine's rate
+# rows and keys of a tile: three float32 tiles of this size fit into the caches of two cores
 TILE = (512, 512)
+# a tile's rows in lanes: a batch of products that cores take one each, faster than one product split among them
+LANES = 8
+# below this a weight would become a denormal number, a hundred times slower; that many of them still vanish
+FLOOR = {torch.float32: 1e-30, torch.float64: 1e-280}
 # steps of a grid that are equal but for the rounding of its values
 SAME_STEP = 1e-12
 
@@ -59,31 +63,44 @@ def attend(
     Precision: an exponent is off by a few eps β(1-ρ̂), a mean by that times √(1-ρ̂).
     Twin: :func:`attnlim.context.naive.layer`.
     """
-    n_betas = len(betas)
     chosen = torch.arange(tokens.n_tokens, device=tokens.x.device) if rows is None else rows
     attended = Attended(
-        tokens.points.new_zeros(n_betas, len(chosen), tokens.width + 2),
-        tokens.points.new_zeros(n_betas, len(chosen)),
+        tokens.points.new_empty(len(betas), len(chosen), tokens.width + 2),
+        tokens.points.new_empty(len(betas), len(chosen)),
     )
-
-    def add_up(block: tuple[slice, Tensor]) -> None:
-        part, index = block
-        mean, partition = attended.mean[:, part], attended.partition[:, part]
+    for part, index in row_blocks(chosen, tile[0]):
+        n_rows = part.stop - part.start
+        # views are made before the loops: their cost would be a third of the time
+        mean = [tokens.points.new_zeros(*index.shape, tokens.width) for _ in betas]
+        partition = tokens.points.new_zeros(len(betas), *index.shape)
+        tile_sums = torch.empty_like(partition)
+        sums = tile_sums.unbind()
         for keys, hidden, distance, scratch in key_tiles(tokens, index, causal, tile[1]):
+            offset = tokens.offset[keys].expand(len(index), -1, -1)
             for k, weights in enumerate(boltzmann(distance, betas, scratch, hidden)):
-                mean[k].addmm_(weights, tokens.offset[keys])
-                partition[k] += weights.sum(dim=1)
-        mean /= partition[..., None]
-
-    over_blocks(add_up, list(row_blocks(chosen, tile[0])), tokens.x.device)
+                mean[k].baddbmm_(weights, offset)
+                torch.sum(weights, dim=2, out=sums[k])
+            partition += tile_sums
+        attended.partition[:, part] = partition.flatten(1)[:, :n_rows]
+        for k in range(len(betas)):
+            attended.mean[k, part] = mean[k].div_(partition[k, ..., None]).flatten(0, 1)[:n_rows]
     return attended
 
 
 def row_blocks(rows: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
-    """The rows in blocks: the place of a block among them, and its indices."""
+    """The rows in blocks: the place of a block among them, and its indices in lanes (n_lanes, height).
+
+    The last row is repeated where the lanes do not come out even.
+
+    >>> [(part, index.tolist()) for part, index in row_blocks(torch.arange(11), 9)]
+    [(slice(0, 9, None), [[0, 1], [2, 3], [4, 5], [6, 7], [8, 8]]), (slice(9, 11, None), [[9], [10]])]
+    """
     for start in range(0, len(rows), size):
         part = slice(start, min(start + size, len(rows)))
-        yield part, rows[part]
+        height = -(-(part.stop - start) // LANES)
+        n_lanes = -(-(part.stop - start) // height)
+        place = torch.arange(start, start + n_lanes * height, device=rows.device)
+        yield part, rows[place.clamp_(max=part.stop - 1)].view(n_lanes, height)
 
 
 def key_tiles(
@@ -91,20 +108,19 @@ def key_tiles(
 ) -> Iterator[tuple[slice, Tensor | None, Tensor, Tensor]]:
     """Tiles for a block of rows: the keys, which entries are hidden (None: none), h_ij, and room for two tiles more.
 
-    Memory is taken once a block: the tile holds its values until the next one is asked for.
+    A tile is (n_lanes, height, n_keys). Memory is taken once a block: it holds its values until the next is asked for.
     """
     left = opposite(tokens.points[index])
-    last = int(index[-1]) + 1 if causal else tokens.n_tokens
-    first = int(index[0]) if causal else last
-    room = left.new_empty(3, len(index) * min(size, last))
+    last = int(index[-1, -1]) + 1 if causal else tokens.n_tokens
+    first = int(index[0, 0]) if causal else last
+    room = left.new_empty(3, index.numel() * min(size, last))
     for start in range(0, last, size):
         keys = slice(start, min(start + size, last))
-        n_keys = keys.stop - start
-        tiles = room[:, : len(index) * n_keys].view(3, len(index), n_keys)
+        tiles = room[:, : index.numel() * (keys.stop - start)].view(3, *index.shape, -1)
         half_distances(left, tokens.points[keys], tiles[0])
         hidden = None
         if keys.stop > first + 1:
-            hidden = torch.arange(start, keys.stop, device=index.device) > index[:, None]
+            hidden = torch.arange(start, keys.stop, device=index.device) > index[..., None]
         yield keys, hidden, tiles[0], tiles[1:]
 
 
@@ -116,28 +132,37 @@ def boltzmann(
     On a uniform grid each follows from the one before by a product, e^{-(β+δ)h} = e^{-βh} e^{-δh}.
 
     Args:
-        distance: (p, q), h_ij.
+        distance: (..., q), h_ij.
         betas: inverse temperatures, dimensionless, at least 0.
-        scratch: (2, p, q), overwritten; the weights are in its first half.
-        hidden: (p, q), entries of weight 0.
+        scratch: (2, ..., q), overwritten; the weights are in its first half.
+        hidden: (..., q), entries of weight 0.
 
     >>> tile = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
-    >>> [weights.round(decimals=6).tolist() for weights in boltzmann(tile, [0.0, 1.0, 2.0], torch.empty(2, 1, 2, dtype=tile.dtype))]
+    >>> scratch = torch.empty(2, 1, 2, dtype=torch.float64)
+    >>> [weights.round(decimals=6).tolist() for weights in boltzmann(tile, [0.0, 1.0, 2.0], scratch)]
     [[[1.0, 1.0]], [[1.0, 0.367879]], [[1.0, 0.135335]]]
     """
     weights, factor = scratch
-    step: float | None = None
+    floor = FLOOR[distance.dtype]
+    # beyond this β some weight is below the floor
+    deepest = -math.log(floor) / max(float(distance.amax()), 1e-9)
+    uniform = _rises_evenly(betas)
+    if uniform:
+        torch.mul(distance, betas[0] - betas[1], out=factor).exp_()
+        if betas[1] - betas[0] > deepest:
+            factor.clamp_(min=floor)
     for k, beta in enumerate(betas):
-        change = beta - betas[k - 1] if k else math.nan
-        if step is not None and abs(change - step) <= SAME_STEP * beta:
-            weights.mul_(factor)
-        elif k and k + 1 < len(betas) and abs(betas[k + 1] - beta - change) <= SAME_STEP * beta:
-            step = change  # a run of equal steps begins
-            torch.mul(distance, -step, out=factor).exp_()
-            weights.mul_(factor)
+        if uniform and k:
+            torch.mul(weights, factor, out=weights)
         else:
-            step = None
             torch.mul(distance, -beta, out=weights).exp_()
+        if beta > deepest:
+            weights.clamp_(min=floor)
         if hidden is not None:
             weights.masked_fill_(hidden, 0.0)
         yield weights
+
+
+def _rises_evenly(betas: Sequence[float]) -> bool:
+    steps = [after - before for before, after in pairwise(betas)]
+    return len(steps) > 1 and min(steps) > 0 and max(steps) - min(steps) <= SAME_STEP * betas[-1]

@@ -118,24 +118,24 @@ def opposite(points: Tensor) -> Tensor:
     return torch.cat([-points[..., :-2], points[..., -1:], points[..., -2:-1]], dim=-1)
 
 
-def half_distances(left: Tensor, points: Tensor, out: Tensor | None = None) -> Tensor:
+def half_distances(left: Tensor, points: Tensor, out: Tensor) -> Tensor:
     r"""Half the squared distances between two sets of points, as one matrix product.
 
     .. math:: h_{ij} = |a_i - b_j|^2/2 = (-a_i, |a_i|^2/2, 1) \cdot (b_j, 1, |b_j|^2/2)
 
     Args:
-        left: (p, d+2), the :func:`opposite` of the points a.
+        left: (n_lanes, p, d+2), the :func:`opposite` of the points a.
         points: (q, d+2), the points b.
-        out: (p, q), where to write.
+        out: (n_lanes, p, q), where to write.
 
     Returns:
-        (p, q); rounding may leave a value a few eps |a|² below 0.
+        (n_lanes, p, q); rounding may leave a value a few eps |a|² below 0.
 
-    >>> a, b = torch.tensor([[1.0, 0.0, 1.0, 0.5]]), torch.tensor([[0.0, 1.0, 1.0, 0.5], [1.0, 0.0, 1.0, 0.5]])
-    >>> half_distances(opposite(a), b).tolist()
-    [[1.0, 0.0]]
+    >>> a, b = torch.tensor([[[1.0, 0.0, 1.0, 0.5]]]), torch.tensor([[0.0, 1.0, 1.0, 0.5], [1.0, 0.0, 1.0, 0.5]])
+    >>> half_distances(opposite(a), b, torch.empty(1, 1, 2)).tolist()
+    [[[1.0, 0.0]]]
     """
-    return torch.mm(left, points.T) if out is None else torch.mm(left, points.T, out=out)
+    return torch.bmm(left, points.T.expand(len(left), -1, -1), out=out)
 
 
 def _wide_device(x: Tensor) -> torch.device:

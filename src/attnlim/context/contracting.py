@@ -170,7 +170,8 @@ def _result(
     n_pairs = n_rows * (n_rows - 1) // 2 - duplicates
     if n_pairs == 0:
         raise InputError("tokens must have two different directions, got one alone; give other tokens or rows")
-    value = (found.row_sums.sum(dim=1) / (met * n_pairs)).tolist()
+    # rows that the layer makes equal differ by rounding, which may have either sign
+    value = (found.row_sums.sum(dim=1).clamp_(min=0.0) / (met * n_pairs)).tolist()
     standard_error = [0.0] * len(betas)
     if rows is not None:
         # without row i: its pairs go, and with them the same share of the number of pairs

@@ -122,7 +122,9 @@ def _result(
         variance += (found.probed / d).var(dim=1) / probes
     means = {name: values.mean(dim=1).tolist() for name, values in parts.items()}
     eta = total.mean(dim=1).tolist()
-    scale = float(tokens.norm.pow(-2).mean())  # of η where the layer only normalises; on a line η is 0, its rounding not
+    scale = float(
+        tokens.norm.pow(-2).mean()
+    )  # of η where the layer only normalises; on a line η is 0, its rounding not
     error = [rounding_error(b, tokens.spread, max(e, scale), tokens.x.dtype) for b, e in zip(betas, eta, strict=True)]
     return JacobianEnergy(eta, **means, standard_error=variance.sqrt().tolist(), error=error)
 

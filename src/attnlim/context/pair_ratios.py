@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from attnlim.context.attending import attend
+from attnlim.context.attending import attend, row_blocks
 from attnlim.context.centred import SAME_DIRECTION, CentredTokens, complete, half_distances, opposite
 from attnlim.context.identity_layer import mapped
-from attnlim.context.threads import over_blocks
 
 # pairs closer than this part of a token's own half square are computed from differences: above it the matrix
 # product's rounding is at most a thousand eps of their distance
@@ -116,13 +115,9 @@ def pair_ratios(directions: Directions, tile: tuple[int, int], closest_alone: bo
         tile: rows and keys at a time.
         closest_alone: whether to take the closest pairs and no others, or all others.
     """
-    n_rows = len(directions.unit)
-    blocks = [slice(start, min(start + tile[0], n_rows)) for start in range(0, n_rows, tile[0])]
-
-    def go_through(block: slice) -> PairRatios:
-        return _of_block(directions, block, tile[1], closest_alone)
-
-    found = _joined(over_blocks(go_through, blocks, directions.after.device))
+    every = torch.arange(len(directions.unit), device=directions.after.device)
+    parts = [_of_block(directions, *block, tile[1], closest_alone) for block in row_blocks(every, tile[0])]
+    found = _joined(parts)
     for k in range(len(found.worst_pair)):
         if found.in_tile[k]:
             found.worst_pair[k] = _worst_of_tile(directions, *found.worst_pair[k], k, tile)
@@ -141,61 +136,71 @@ def with_closest(found: PairRatios, precise: PairRatios, places: Tensor) -> Pair
     return replace(found, row_sums=row_sums, expanded=expanded, worst_ratio=worst_ratio, worst_pair=worst_pair)
 
 
-def _of_block(directions: Directions, block: slice, n_keys: int, closest_alone: bool) -> PairRatios:
+def _of_block(directions: Directions, part: slice, index: Tensor, n_keys: int, closest_alone: bool) -> PairRatios:
     n_betas, n_rows, n_columns = directions.after.shape
-    points, after = directions.before, directions.after
-    left, left_after = opposite(points[block]), opposite(after[:, block])
-    row_sums = directions.unit.new_zeros(n_betas, len(left))
-    nothing = [0.0] * n_betas
-    pairs = [(-1, -1)] * n_betas
+    points, after, height = directions.before, directions.after, part.stop - part.start
+    left, left_after = opposite(points[index]), opposite(after[:, index])
+    row_sums = directions.unit.new_zeros(n_betas, height)
+    nothing, pairs = [0.0] * n_betas, [(-1, -1)] * n_betas
     found = PairRatios(row_sums, nothing, nothing.copy(), [-1.0] * n_betas, pairs, [False] * n_betas)
-    room = left.new_empty(2, len(left) * min(n_keys, n_rows))
-    for start in range(block.start if directions.ordered else 0, n_rows, n_keys):
+    room = left.new_empty(2, index.numel() * min(n_keys, n_rows))
+    # views are made before the loops: their cost would be a third of the time
+    lefts, summed = left_after.unbind(), left.new_empty(2, n_betas, *index.shape)
+    (sums, expanded), extremes = (half.unbind() for half in summed), left.new_empty(2, n_betas)
+    farthest, largest = (half.unbind() for half in extremes)
+    for start in range(part.start if directions.ordered else 0, n_rows, n_keys):
         keys = slice(start, min(start + n_keys, n_rows))
-        before, ratio = room[:, : len(left) * (keys.stop - start)].view(2, len(left), -1)
+        before, ratio = room[:, : index.numel() * (keys.stop - start)].view(2, *index.shape, -1)
         half_distances(left, points[keys], before)
         found.largest_half_before = max(found.largest_half_before, float(before.amax()))
-        _hide_repeated(before, directions, block, keys)
-        close_below = CLOSE * points[block, -1]
-        if bool((before.amin(dim=1) <= close_below).any()):
-            close = before <= close_below[:, None]
-            places = close.nonzero() + torch.tensor([block.start, start], device=before.device)
+        _hide_repeated(before, directions, part, index, keys)
+        close_below = CLOSE * points[index, -1]
+        if bool((before.amin(dim=2) <= close_below).any()):
+            close = before <= close_below[..., None]
+            places = close.flatten(0, 1).nonzero() + torch.tensor([part.start, start], device=before.device)
             for some in torch.tensor_split(places, 1 + len(places) * n_columns // _PAIR_ENTRIES):
-                _of_close_pairs(directions, some, block.start, closest_alone, found)
+                _of_close_pairs(directions, some, part.start, closest_alone, found)
             before.masked_fill_(close, torch.inf)
         if closest_alone:
             continue
         inverse = before.reciprocal_()
-        found.inverse_half += float(inverse.sum(dim=1).sum(dtype=row_sums.dtype))
-        for k in range(n_betas):
-            half_distances(left_after[k], after[k, keys], ratio)
-            found.largest_half[k] = max(found.largest_half[k], float(ratio.amax()))
+        found.inverse_half += float(inverse.sum(dim=2).sum(dtype=row_sums.dtype))
+        for k, right in enumerate(after[:, keys].unbind()):
+            half_distances(lefts[k], right, ratio)
+            torch.amax(ratio, dim=(0, 1, 2), out=farthest[k])
             ratio *= inverse
-            row_sums[k] += ratio.sum(dim=1)
-            largest = float(ratio.amax())
-            if largest > found.worst_ratio[k]:
-                found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = largest, (block.start, start), True
-            found.expanded[k] += float(ratio.ge_(1).sum(dim=1).sum(dtype=row_sums.dtype))
+            torch.sum(ratio, dim=2, out=sums[k])
+            torch.amax(ratio, dim=(0, 1, 2), out=largest[k])
+            torch.sum(ratio.ge_(1), dim=2, out=expanded[k])
+        row_sums += summed[0].flatten(1)[:, :height]
+        counts = summed[1].flatten(1).sum(dim=1, dtype=row_sums.dtype).tolist()
+        for k, (half, worst) in enumerate(zip(*extremes.tolist(), strict=True)):
+            found.largest_half[k] = max(found.largest_half[k], half)
+            found.expanded[k] += counts[k]
+            if worst > found.worst_ratio[k]:
+                found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = worst, (part.start, start), True
     return found
 
 
-def _hide_repeated(before: Tensor, directions: Directions, block: slice, keys: slice) -> None:
-    """Put at infinity what is no pair of its own: a token with itself and, if ordered, with an earlier one."""
-    if keys.start < block.stop and block.start < keys.stop:
-        row = torch.arange(block.start, block.stop, device=before.device)[:, None]
+def _hide_repeated(before: Tensor, directions: Directions, part: slice, index: Tensor, keys: slice) -> None:
+    """Put at infinity what is no pair of its own: a token with itself, an earlier one if ordered, a repeated row."""
+    if keys.start < part.stop and part.start < keys.stop:
         key = torch.arange(keys.start, keys.stop, device=before.device)
-        before.masked_fill_(key <= row if directions.ordered else key == row, torch.inf)
+        before.masked_fill_(key <= index[..., None] if directions.ordered else key == index[..., None], torch.inf)
+    before.flatten(0, 1)[part.stop - part.start :] = torch.inf
 
 
 def _worst_of_tile(directions: Directions, first: int, start: int, k: int, tile: tuple[int, int]) -> tuple[int, int]:
     """The pair with the largest ratio of a tile, whose close pairs are known to have smaller ones."""
-    block, keys = slice(first, first + tile[0]), slice(start, start + tile[1])
-    block, keys = (slice(*part.indices(len(directions.unit))) for part in (block, keys))
-    before = half_distances(opposite(directions.before[block]), directions.before[keys])
-    _hide_repeated(before, directions, block, keys)
-    before.masked_fill_(before <= CLOSE * directions.before[block, -1:], torch.inf)
-    ratio = half_distances(opposite(directions.after[k, block]), directions.after[k, keys]) / before
-    i, j = divmod(int(ratio.argmax()), len(ratio[0]))
+    n_rows = len(directions.unit)
+    row = torch.arange(first, min(first + tile[0], n_rows), device=directions.after.device)
+    keys = slice(start, min(start + tile[1], n_rows))
+    before, ratio = directions.after.new_empty(2, 1, len(row), keys.stop - start)
+    half_distances(opposite(directions.before[row])[None], directions.before[keys], before)
+    _hide_repeated(before, directions, slice(first, first + len(row)), row[None], keys)
+    before.masked_fill_(before <= CLOSE * directions.before[row, -1:], torch.inf)
+    half_distances(opposite(directions.after[k, row])[None], directions.after[k, keys], ratio)
+    i, j = divmod(int((ratio / before).argmax()), keys.stop - start)
     return first + i, start + j
 
 

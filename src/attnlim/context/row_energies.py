@@ -11,7 +11,6 @@ from torch import Tensor
 from attnlim.context.attending import attend, boltzmann, key_tiles, row_blocks
 from attnlim.context.centred import CentredTokens, complete, half_distances, opposite
 from attnlim.context.second_moments import EveryEntry, Probes, gram_squares
-from attnlim.context.threads import over_blocks
 
 # entries of attended second moments that a block of rows holds, over all β
 _MOMENTS = 2**22
@@ -75,42 +74,39 @@ def row_energies(
     height = max(1, min(tile[0], _MOMENTS // (len(betas) * max(n_features, 1))))
     inverse_square = tokens.norm.pow(-2).to(tokens.offset)
 
-    def of_block(block: tuple[slice, Tensor]) -> tuple[Tensor, Tensor]:
-        part, index = block
-        mean, partition = attended.mean[:, part], attended.partition[:, part]
-        left = opposite(attended.points[:, part])
-        sums = _Sums.empty(tokens, len(betas), len(index), n_features)
+    parts, probed = [], []
+    for part, index in row_blocks(chosen, height):
+        n_rows = part.stop - part.start
+        left = opposite(attended.points[:, part.start + _places(index, n_rows)])
+        sums = _Sums.empty(tokens, len(betas), index, n_features)
         for keys, hidden, distance, scratch in key_tiles(tokens, index, causal, tile[1]):
             points = tokens.points[keys]
-            features = None if gram else moments.features(keys)
-            itself = torch.arange(keys.start, keys.stop, device=index.device) == index[:, None]
-            has_itself = bool(itself.any())
-            room = torch.empty_like(scratch)
+            features = None if gram else moments.features(keys).expand(len(index), -1, -1)
+            itself = torch.arange(keys.start, keys.stop, device=index.device) == index[..., None]
+            at_itself = itself if bool(itself.any()) else None
+            to_mean, room = torch.empty_like(scratch)
             for k, weights in enumerate(boltzmann(distance, betas, scratch, hidden)):
                 if features is not None:
-                    sums.moments[k].addmm_(weights, features)
-                to_mean = half_distances(left[k], points, room[0])
-                sums.add(
-                    k,
-                    weights,
-                    distance,
-                    to_mean,
-                    room[1],
-                    points[:, :-2],
-                    inverse_square[keys],
-                    itself if has_itself else None,
-                )
+                    sums.moments[k].baddbmm_(weights, features)
+                half_distances(left[k], points, to_mean)
+                sums.add(k, weights, distance, to_mean, room, points[:, :-2], inverse_square[keys], at_itself)
+        index, sums = index.flatten()[:n_rows], sums.flat(n_rows)
+        mean, partition = attended.mean[:, part], attended.partition[:, part]
         if gram:
             square = gram_squares(tokens, betas, causal, index, partition, mean, tile[1])[:, None]
         else:
             sums.moments /= partition[..., None]
             square = torch.stack([moments.squares(sums.moments[k], mean[k]) for k in range(len(betas))])
-        return _energies(tokens, betas, alpha, index, mean, partition, sums, square)
+        of_rows, of_probes = _energies(tokens, betas, alpha, index, mean, partition, sums, square)
+        parts.append(of_rows)
+        probed.append(of_probes)
+    attention, covariance, residual, distances = torch.cat(parts, dim=2)
+    return RowEnergies(attention, covariance, residual, distances, torch.stack(probed).sum(dim=0) / len(chosen))
 
-    found = over_blocks(of_block, list(row_blocks(chosen, height)), tokens.x.device)
-    attention, covariance, residual, distance = torch.cat([parts for parts, _ in found], dim=2)
-    probed = torch.stack([of_probes for _, of_probes in found]).sum(dim=0) / len(chosen)
-    return RowEnergies(attention, covariance, residual, distance, probed)
+
+def _places(index: Tensor, n_rows: int) -> Tensor:
+    """The places of a block's rows in its lanes; the last is repeated as its row is."""
+    return torch.arange(index.numel(), device=index.device).clamp_(max=n_rows - 1).view(index.shape)
 
 
 @dataclass
@@ -126,13 +122,22 @@ class _Sums:
     squared: Tensor
 
     @classmethod
-    def empty(cls, tokens: CentredTokens, n_betas: int, n_rows: int, n_features: int) -> _Sums:
-        new = tokens.offset.new_zeros
+    def empty(cls, tokens: CentredTokens, n_betas: int, index: Tensor, n_features: int) -> _Sums:
+        new, shape = tokens.points.new_zeros, index.shape
         return cls(
-            new(n_betas, n_rows),
-            new(n_betas, n_rows, tokens.width),
-            new(n_betas, n_rows, n_features),
-            new(n_betas, 5, n_rows),
+            new(n_betas, *shape),
+            new(n_betas, *shape, tokens.width),
+            new(n_betas, *shape, n_features),
+            new(n_betas, 5, *shape),
+        )
+
+    def flat(self, n_rows: int) -> _Sums:
+        """The same without lanes and repeated rows."""
+        return _Sums(
+            self.distance.flatten(1)[:, :n_rows],
+            self.distance_offset.flatten(1, 2)[:, :n_rows],
+            self.moments.flatten(1, 2)[:, :n_rows],
+            self.squared.flatten(2)[..., :n_rows],
         )
 
     def add(
@@ -147,18 +152,18 @@ class _Sums:
         itself: Tensor | None,
     ) -> None:
         torch.mul(weights, distance, out=one)
-        self.distance[k] += one.sum(dim=1)
-        self.distance_offset[k].addmm_(one, offset)
+        self.distance[k] += one.sum(dim=2)
+        self.distance_offset[k].baddbmm_(one, offset.expand(len(one), -1, -1))
         torch.mul(weights, weights, out=one).mul_(inverse_square)
         if itself is not None:
             one.masked_fill_(itself, 0.0)
         to_mean *= one
         squared = self.squared[k]
-        squared[0] += one.sum(dim=1)
-        squared[1] += one.mul_(distance).sum(dim=1)
-        squared[2] += to_mean.sum(dim=1)
-        squared[3] += to_mean.mul_(distance).sum(dim=1)
-        squared[4] += to_mean.mul_(distance).sum(dim=1)
+        squared[0] += one.sum(dim=2)
+        squared[1] += one.mul_(distance).sum(dim=2)
+        squared[2] += to_mean.sum(dim=2)
+        squared[3] += to_mean.mul_(distance).sum(dim=2)
+        squared[4] += to_mean.mul_(distance).sum(dim=2)
 
 
 def _energies(

@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from attnlim.context.attending import boltzmann, key_tiles
+from attnlim.context.attending import boltzmann, key_tiles, row_blocks
 from attnlim.context.centred import CentredTokens
 from attnlim.core.seeds import generator
 
@@ -99,19 +99,23 @@ def gram_squares(
     wide = partition.to(_wide(partition))
     result = torch.empty_like(wide)
     most = max(1, _WEIGHTS // (tokens.n_tokens * len(betas)))
-    for start in range(0, len(index), most):
-        some = slice(start, start + most)
+    for some, lanes in row_blocks(index, most):
+        n_rows = some.stop - some.start
         tiles = [
-            (keys, torch.stack([weights.clone() for weights in boltzmann(distance, betas, scratch, hidden)]))
-            for keys, hidden, distance, scratch in key_tiles(tokens, index[some], causal, n_keys)
+            (
+                keys,
+                torch.stack(
+                    [each.flatten(0, 1)[:n_rows].clone() for each in boltzmann(distance, betas, scratch, hidden)]
+                ),
+            )
+            for keys, hidden, distance, scratch in key_tiles(tokens, lanes, causal, n_keys)
         ]
         kernel_sum, mean_sum = torch.zeros_like(wide[:, some]), torch.zeros_like(wide[:, some])
         for left, left_weights in tiles:
             gathered = torch.zeros_like(left_weights)
             for right, right_weights in tiles:
                 kernel = (tokens.offset[right] @ tokens.offset[left].T).square_()
-                for k in range(len(betas)):
-                    gathered[k].addmm_(right_weights[k], kernel)
+                gathered.flatten(0, 1).addmm_(right_weights.flatten(0, 1), kernel)
             kernel_sum += gathered.mul_(left_weights).sum(dim=2)
             along = torch.matmul(mean[:, some], tokens.offset[left].T).square_()
             mean_sum += along.mul_(left_weights).sum(dim=2)
