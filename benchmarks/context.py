@@ -199,13 +199,13 @@ def main() -> None:
         "energy": energy,
     }
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], default=list(parts))
+    parser.add_argument("parts", nargs="*", help=", ".join(parts))
     parser.add_argument("--child", choices=("torch", "contraction"))
     given = parser.parse_args()
     if given.child:
         in_child(given.child)
         return
-    write("context", {name: parts[name]() for name in given.parts})
+    write("context", {name: parts[name]() for name in given.parts or parts})
 
 
 if __name__ == "__main__":

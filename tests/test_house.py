@@ -48,15 +48,16 @@ def test_every_package_has_a_floor() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import attnlim, attnlim.context, attnlim.models, attnlim.audit, attnlim.report",
+        "import attnlim, attnlim.context, attnlim.models, attnlim.audit, attnlim.lab, attnlim.report",
         "import attnlim.context.theory, attnlim.context.criticality, attnlim.context.phases",
         "import attnlim.core.checks, attnlim.core.runs, attnlim.core.cells, attnlim.core.intervals, attnlim.core.symbols",
         "import sys; sys.argv = ['attnlim', '--help']\nfrom attnlim.cli.main import main\ntry: main()\nexcept SystemExit: pass",
         "import sys; sys.argv = ['attnlim', 'audit', '--help']\nfrom attnlim.cli.main import main\ntry: main()\nexcept SystemExit: pass",
+        "import sys; sys.argv = ['attnlim', 'phase', '--help']\nfrom attnlim.cli.main import main\ntry: main()\nexcept SystemExit: pass",
     ],
 )
 def test_no_torch_before_it_is_needed(code: str) -> None:
-    heavy = "import sys; found = {'torch', 'transformers', 'plotly', 'matplotlib'} & set(sys.modules); assert not found, found"
+    heavy = "import sys; found = {'torch', 'transformers', 'plotly', 'matplotlib', 'distributed'} & set(sys.modules); assert not found, found"
     done = subprocess.run([sys.executable, "-c", f"{code}\n{heavy}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

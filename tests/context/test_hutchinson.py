@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlim.context import jacobian_energy
-from attnlim.context import naive
+from attnlim.context import jacobian_energy, naive
 from attnlim.context.attention_block import block, random_weights
 from attnlim.context.hutchinson import Estimate, jacobian_energy_estimate
 from attnlim.context.samplers import simplex_tokens

@@ -10,8 +10,8 @@ from torch import Tensor
 from attnlim.context.attention_block import Weights, block, identity_weights, random_weights
 from attnlim.context.hutchinson import jacobian_energy_estimate
 from attnlim.context.samplers import gaussian_tokens, simplex_tokens
-from attnlim.context.stack_jacobian import simplex_stack
 from attnlim.context.simulated_cascade import cascade
+from attnlim.context.stack_jacobian import simplex_stack
 from attnlim.core.checks import InputError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnlim.core.cells import Cell, run_cells
+from attnlim.core.cells import Cell, read_cell, run_cells, write_cell
 
 CELLS = [Cell(f"cell-{i}", {"i": i}) for i in range(4)]
 
@@ -48,3 +48,16 @@ def test_an_unfinished_file_does_not_count(tmp_path: Path) -> None:
 
 def test_without_a_folder_nothing_is_written() -> None:
     assert [arrays["count"] for _, arrays in run_cells(CELLS, work)] == [0, 1, 2, 3]
+
+
+def test_a_cell_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """To the bit, and as the runner itself keeps it."""
+    assert read_cell(tmp_path, CELLS[3]) is None
+    write_cell(tmp_path / "new", CELLS[3], work(3))
+    found = read_cell(tmp_path / "new", CELLS[3])
+    assert found is not None
+    assert {name: (a.dtype, a.tobytes()) for name, a in found.items()} == {
+        name: (a.dtype, a.tobytes()) for name, a in work(3).items()
+    }
+    list(run_cells(CELLS, work, tmp_path))
+    assert (tmp_path / "cell-3.npz").read_bytes() == (tmp_path / "new" / "cell-3.npz").read_bytes()

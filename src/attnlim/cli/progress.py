@@ -1,30 +1,44 @@
-"""Progress with time left: a live line a context on a terminal, a plain line a context elsewhere."""
+"""Progress with time left: a live line a group of cells on a terminal, a plain line a group elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from attnlim.core.cells import Cell
 
+Tell = Callable[[Cell, bool], None]
+
+
+def _by_tokens(cell: Cell) -> str:
+    return str(cell.arguments["n_tokens"])
+
 
 @contextmanager
-def progress(cells: Sequence[Cell]) -> Iterator[Callable[[Cell, bool], None]]:
+def progress(cells: Sequence[Cell], group: Callable[[Cell], str] = _by_tokens, unit: str = " tokens") -> Iterator[Tell]:
     """Show the cells of a run as they finish; yields what to tell of each (the cell, and whether it was stored).
 
     Time left is the time so far per unit of expected cost, times the cost left; stored cells count as no work.
+    Cells may finish in any order.
+
+    Args:
+        cells: all of them.
+        group: the name of the line that a cell counts on.
+        unit: follows that name in a plain line.
     """
     if not cells:
         yield lambda cell, was_stored: None
         return
     time_left = _TimeLeft(cells)
+    groups = {cell.key: group(cell) for cell in cells}
     if sys.stderr.isatty():
-        with _bars(cells, time_left) as tell:
+        with _bars(groups, time_left) as tell:
             yield tell
     else:
-        yield _lines(cells, time_left)
+        yield _lines(groups, time_left, unit)
 
 
 class _TimeLeft:
@@ -41,17 +55,14 @@ class _TimeLeft:
         return self.left / self.spent * (time.monotonic() - self.start) if self.spent else None
 
 
-def _group(cell: Cell) -> str:
-    return str(cell.arguments["n_tokens"])
-
-
 @contextmanager
-def _bars(cells: Sequence[Cell], time_left: _TimeLeft) -> Iterator[Callable[[Cell, bool], None]]:
+def _bars(groups: Mapping[str, str], time_left: _TimeLeft) -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+    longest = max(9, *(len(name) for name in groups.values()))
     columns = (
-        TextColumn("{task.description:>9}"),
+        TextColumn(f"{{task.description:>{longest}}}"),
         BarColumn(30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -59,13 +70,12 @@ def _bars(cells: Sequence[Cell], time_left: _TimeLeft) -> Iterator[Callable[[Cel
     )
     with Progress(*columns, console=Console(stderr=True)) as shown:
         tasks: dict[str, TaskID] = {}
-        for group in dict.fromkeys(map(_group, cells)):
-            total = sum(_group(cell) == group for cell in cells)
-            tasks[group] = shown.add_task(group, total=total, start=not tasks, left="")
+        for name, total in Counter(groups.values()).items():
+            tasks[name] = shown.add_task(name, total=total, start=not tasks, left="")
 
         def tell(cell: Cell, was_stored: bool) -> None:
             left = time_left.finished(cell, was_stored)
-            task = tasks[_group(cell)]
+            task = tasks[groups[cell.key]]
             shown.start_task(task)
             shown.update(task, advance=1, left="" if left is None else f"{clock_time(left)} left in all")
             if shown.tasks[task].finished:
@@ -77,17 +87,17 @@ def _bars(cells: Sequence[Cell], time_left: _TimeLeft) -> Iterator[Callable[[Cel
         yield tell
 
 
-def _lines(cells: Sequence[Cell], time_left: _TimeLeft) -> Callable[[Cell, bool], None]:
-    waiting = {group: sum(_group(cell) == group for cell in cells) for group in map(_group, cells)}
+def _lines(groups: Mapping[str, str], time_left: _TimeLeft, unit: str) -> Tell:
+    waiting = Counter(groups.values())
 
     def tell(cell: Cell, was_stored: bool) -> None:
         left = time_left.finished(cell, was_stored)
-        group = _group(cell)
-        waiting[group] -= 1
-        if waiting[group] == 0:
+        name = groups[cell.key]
+        waiting[name] -= 1
+        if waiting[name] == 0:
             rest = f", about {clock_time(left)} left" if left and any(waiting.values()) else ""
             print(
-                f"{group} tokens: done at {clock_time(time.monotonic() - time_left.start)}{rest}",
+                f"{name}{unit}: done at {clock_time(time.monotonic() - time_left.start)}{rest}",
                 file=sys.stderr,
                 flush=True,
             )

@@ -50,15 +50,31 @@ def run_cells(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     for cell in cells:
-        path = None if folder is None else folder / f"{cell.key}.npz"
-        was_stored = path is not None and path.exists()
-        if path is not None and was_stored:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = dict(stored)
-        else:
+        stored = None if folder is None else read_cell(folder, cell)
+        if stored is None:
             arrays = work(**cell.arguments)
-            if path is not None:
-                with replacing(path) as unfinished:
-                    np.savez(unfinished, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for allow_pickle
-        done(cell, was_stored)
+            if folder is not None:
+                write_cell(folder, cell, arrays)
+        else:
+            arrays = stored
+        done(cell, stored is not None)
         yield cell, arrays
+
+
+def read_cell(folder: Path, cell: Cell) -> Arrays | None:
+    """The arrays of a finished cell, None where ``folder`` does not hold it."""
+    path = _path(folder, cell)
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
+
+
+def write_cell(folder: Path, cell: Cell, arrays: Arrays) -> None:
+    """Keep the arrays of a finished cell; the file is there whole or not at all."""
+    with replacing(_path(folder, cell)) as unfinished:
+        np.savez(unfinished, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for allow_pickle
+
+
+def _path(folder: Path, cell: Cell) -> Path:
+    return folder / f"{cell.key}.npz"

@@ -19,6 +19,8 @@ RECORDED_PACKAGES = (
     "zarr",
     "gguf",
     "tokenizers",
+    "dask",
+    "distributed",
 )
 
 

@@ -21,7 +21,20 @@ from attnlim.core.provenance import environment, git_commit
 
 STORE_VERSION = 1
 # all that attnlim puts into a run's folder, unfinished or finished: a folder that holds anything else is not dropped
-WRITTEN = frozenset(("cells", "plan.json", ".lock", "data.zarr", "run.json", "heads.csv", "report.html", "figures"))
+WRITTEN = frozenset(
+    (
+        "cells",
+        "plan.json",
+        ".lock",
+        "data.zarr",
+        "run.json",
+        "heads.csv",
+        "cells.csv",
+        "claims.csv",
+        "report.html",
+        "figures",
+    )
+)
 DIFFERENCES_SHOWN = 4
 
 
