@@ -16,20 +16,34 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 # what mathtext does not know, in words that it does
-_SPELT = {r"\tfrac": r"\frac", r"\text{": r"\mathrm{", r"\dots": r"\ldots"}
+_SPELT = (
+    (r"\\tfrac", r"\\frac"),
+    (r"\\text\{", r"\\mathrm{"),
+    (r"\\dots", r"\\ldots"),
+    (r"\\operatorname", r"\\mathrm"),
+    (r"\\([lg]e)(?![A-Za-z])", r"\\\1q"),
+    (r"\\mathbb ([A-Z])", r"\\mathbb{\1}"),
+    (r"\\[bB]ig(?=[(\[]|\\langle)", r"\\left"),
+    (r"\\[bB]ig(?=[)\]]|\\rangle)", r"\\right"),
+    (r"\\[bB]ig(?=\|)", ""),
+    (r"\\frac ?([0-9a-z]|\\[A-Za-z]+) ?(?=[0-9a-z{\\])", r"\\frac{\1}"),
+    (r"\\frac(\{[^{}]*\}) ?([0-9a-z]|\\[A-Za-z]+)", r"\\frac\1{\2}"),
+    (r"\\sqrt ?([0-9a-z]|\\[A-Za-z]+)", r"\\sqrt{\1}"),
+)
+_FRACTION = re.compile(r"\\frac(?=\{)")
 _MATH = re.compile(r"^(?P<indent> *)\.\. math::[ ]*(?P<inline>.*)\n(?P<body>(?:[ ]*\n|(?P=indent)[ ]+\S.*\n?)*)", re.M)
 _DOCTEST = re.compile(r"^(?P<indent> *)>>> (?:.+\n?)+", re.M)
 _DOUBLE = re.compile(r"(?<!`)``(?!`)")
 _ROLE = re.compile(r":(?:func|class|mod|meth|data|attr):`~?([^`]+)`")
 
 
-def _formula(latex: str) -> str:
+def formula(latex: str) -> str:
     """One formula as an inline SVG, or as code where mathtext cannot draw it."""
     source = " ".join(latex.split())
     spelt = source
-    for word, other in _SPELT.items():
-        spelt = spelt.replace(word, other)
-    spelt = re.sub(r"\\sqrt (\w)", r"\\sqrt{\1}", spelt)
+    for pattern, other in _SPELT:
+        spelt = re.sub(pattern, other, spelt)
+    spelt = _FRACTION.sub(lambda found: r"\dfrac" if _outermost(spelt[: found.start()]) else found[0], spelt)
     spelt = re.sub(r"(?<=mathrm\{)[^}]*(?=\})", lambda found: found[0].replace(" ", r"\ "), spelt)
     figure, buffer = Figure(figsize=(0.01, 0.01)), io.BytesIO()
     try:
@@ -51,10 +65,15 @@ def _formula(latex: str) -> str:
     return f'<div class="formula">{" ".join(svg.split())}</div>'
 
 
+def _outermost(before: str) -> bool:
+    """Whether no brace is open, so that a fraction that follows has the full size."""
+    return before.count("{") - before.count(r"\{") == before.count("}") - before.count(r"\}")
+
+
 def _formulas(found: re.Match[str]) -> str:
     text = found["inline"] or textwrap.dedent(found["body"])
     parts = [part for part in re.split(r"\n\s*\n", text.strip()) if part.strip()]
-    drawn = "\n\n".join(_formula(part) for part in parts)
+    drawn = "\n\n".join(formula(part) for part in parts)
     rest = found["body"] if found["inline"] and found["body"].strip() else ""
     return "\n" + textwrap.indent(drawn, found["indent"]) + "\n\n" + rest
 

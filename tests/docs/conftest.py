@@ -49,16 +49,39 @@ def stored_run(stored: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-@pytest.fixture(scope="session")
-def phases_figure() -> ModuleType:
-    """examples/phases_figure.py as a module."""
-    spec = importlib.util.spec_from_file_location("phases_figure", ROOT / "examples" / "phases_figure.py")
+def loaded(path: Path) -> ModuleType:
+    """A script of the repository as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["phases_figure"] = module
+    sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def phases_figure() -> ModuleType:
+    """examples/phases_figure.py as a module."""
+    return loaded(ROOT / "examples" / "phases_figure.py")
+
+
+@pytest.fixture(scope="session")
+def transition_figures() -> ModuleType:
+    """examples/transition_figures.py as a module."""
+    return loaded(ROOT / "examples" / "transition_figures.py")
+
+
+@pytest.fixture(scope="session")
+def transition_tables() -> ModuleType:
+    """examples/transition_tables.py as a module."""
+    return loaded(ROOT / "examples" / "transition_tables.py")
+
+
+@pytest.fixture(scope="session")
+def drawn_formulas() -> ModuleType:
+    """docs/extensions/docstrings.py as a module."""
+    return loaded(ROOT / "docs" / "extensions" / "docstrings.py")
 
 
 @pytest.fixture

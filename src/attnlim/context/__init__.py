@@ -1,6 +1,23 @@
 """The context limit: what attention does to tokens as their number n grows at a fixed depth.
 
-Names are loaded when they are first used, so that :mod:`attnlim.context.theory` needs no torch.
+Where things are; every file holds one idea:
+
+- **closed forms, no torch**: ``simplex`` (a layer), ``simplex_limits`` (n → ∞, the window), ``simplex_rows`` (focus),
+  ``simplex_energy`` and ``jacobian_limits`` (η), ``half_weight``, ``scaling_laws``; gathered in part by ``theory``
+- **tokens**: ``samplers``, ``token_files``, ``token_geometry``, ``cosine``; Assumption 2 in ``near_simplex`` and
+  ``counterexamples``
+- **the layer**: ``identity_layer`` (K = Q = V = I), ``attention_block`` (weights, heads, MLP)
+- **streaming kernels under it**: ``centred`` (coordinates without cancellation), ``attending`` (one pass for all β),
+  ``pair_ratios``, ``row_energies``, ``second_moments``; ``row_sample``
+- **measures**: ``contracting`` (λ), ``jacobian`` (η, exact), ``hutchinson`` (η of any function, by probes),
+  ``row_focus`` (tokens attended), ``phases`` and ``focus_thresholds`` (κ, γ_1, γ_2)
+- **many layers**: ``simplex_layers``, ``stability`` and ``stack_jacobian`` in closed form, ``simulated_cascade``
+- **rows of scores**: ``gaps`` (the gap count) and ``bias``, ``criticality`` (β_c), ``random_energy`` (n → ∞) and
+  ``independent_rows`` (finite n), ``planted_scores`` and ``bridge`` (from ln n to √ln n)
+- **content against windows of positions**: ``position_windows``
+- **slow twins**: ``naive``; **checks of arguments**: ``arguments`` (tokens), ``simplex_arguments`` (numbers)
+
+Names are loaded when they are first used, so that the closed forms need no torch.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def bias_table(
     The exponent is the least-squares slope of ln(mean b_c) on ln ln n; its standard error follows from those of
     the means, whose draws are independent.
 
-    Source: *derived*; I'(s) is the hazard rate for I(s) = -ln P(S > s).
+    Source: [*derived*](../derivations.md#random-rows); I'(s) is the hazard rate for I(s) = -ln P(S > s).
 
     Args:
         laws: laws of scores.

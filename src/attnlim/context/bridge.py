@@ -116,7 +116,7 @@ def bridge_exponents(
     which the documentation's table has 0.72 in place of 1/2 over 512 to 8192 keys. At ε = 0 the spread of the
     cosines among themselves acts as v does, and adds the more the smaller d. Compare one ε with another.
 
-    Source: *ours*; the gap count after arXiv 2605.12697, the two ends *derived*.
+    Source: *ours*; the gap count after arXiv 2605.12697, the two ends [*derived*](../derivations.md#bridge).
 
     Args:
         epsilon: shares of the noise, dimensionless, each in [0, 1].

@@ -145,7 +145,7 @@ def rounding_error(
     square over h. Errors of different tokens are independent, so the first averages out as 1/√n, the second does
     not. The first summand is the rounding of h itself.
 
-    Source: *derived*; held by tests against float64.
+    Source: [*derived*](../derivations.md#contraction); held by tests against float64.
 
     Args:
         value: λ.

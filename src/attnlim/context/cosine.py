@@ -16,7 +16,8 @@ def mean_cosine(x: Tensor) -> float:
 
     .. math:: \hat\rho = \frac{|\sum_i y_i|^2 - n}{n(n-1)}, \qquad y_i = x_i/|x_i|
 
-    Source: *derived* (the sum of all <y_i, y_j> is |Σ y_i|², and its n diagonal terms are 1).
+    Source: [*derived*](../derivations.md#contraction) (the sum of all <y_i, y_j> is |Σ y_i|², and its n diagonal terms
+    are 1).
 
     Args:
         x: (n_tokens, width), any float dtype and device; computed in float64.

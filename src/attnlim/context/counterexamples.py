@@ -77,7 +77,8 @@ def counterexample_pair(
     each side. Each attends more to the cluster on its side, at a ratio that grows like a power of n: the pair ends
     near the directions of the clusters, of cosine ρ_1/ρ_2, at every γ > 0 as n → ∞.
 
-    Source: *derived*, against Theorem 2.3 of "Critical attention scaling" read for every pair.
+    Source: [*derived*](../derivations.md#smallest-cosine), against Theorem 2.3 of "Critical attention scaling" read for
+    every pair.
 
     Args:
         n_tokens: tokens, even, at least 6; may exceed any memory as long as the tokens are not asked for.
@@ -129,7 +130,8 @@ def counterexample_smallest(
     what its tokens have of their own, so the cosine between the clusters goes towards ρ_1/ρ_2, which is below ρ_1
     for ρ_1 < 0 and above it for ρ_1 > 0.
 
-    Source: *derived*, against Theorem 2.3 of "Critical attention scaling" where ρ_1 > 0 is not asked for.
+    Source: [*derived*](../derivations.md#smallest-cosine), against Theorem 2.3 of "Critical attention scaling" where
+    ρ_1 > 0 is not asked for.
 
     Args:
         n_tokens: tokens, even, at least 6; may exceed any memory as long as the tokens are not asked for.

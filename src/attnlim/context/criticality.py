@@ -41,7 +41,7 @@ def beta_c_iid(n_tokens: int, sigma: float) -> float:
 
     .. math:: \beta_c = \sqrt{2\ln n}/\sigma
 
-    Source: after arXiv 2605.12697; constant *derived* from I(s) = s²/(2σ²).
+    Source: after arXiv 2605.12697; constant [*derived*](../derivations.md#random-rows) from I(s) = s²/(2σ²).
 
     Assumes: n scores drawn independently from N(0, σ²), large n. Above it the mean of ΣA² tends to 1 - β_c/β.
 
@@ -69,8 +69,8 @@ def beta_c_sphere(n_tokens: int, width: int) -> float:
 
     Tends to √(2 d ln n) for d much above ln n, where cosines are normal with variance 1/d.
 
-    Source: after arXiv 2605.12697; *derived* from the tail rate I(s) = -(d-1)/2 ln(1-s²): a cosine has
-    the density ∝ (1-s²)^{(d-3)/2}, whose tail falls with the exponent (d-1)/2.
+    Source: after arXiv 2605.12697; [*derived*](../derivations.md#random-rows) from the tail rate I(s) = -(d-1)/2
+    ln(1-s²): a cosine has the density ∝ (1-s²)^{(d-3)/2}, whose tail falls with the exponent (d-1)/2.
 
     Assumes: the constant in front of the tail may be dropped. It matters at small d: at d = 8, n = 8192 the
     exact tail gives 51 in place of 88.

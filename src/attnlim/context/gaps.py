@@ -19,7 +19,7 @@ def critical_multiplier(scores: Tensor | np.ndarray, k_min: int = 10) -> Tensor:
     A row with ``b_c > 1`` is called subcritical, with ``b_c < 1`` supercritical. On a simplex it is exactly
     ln n/(1-ρ); on random scores it is biased at finite n (see the documentation's table).
 
-    Source: after arXiv 2605.12697; constants *derived* for this project.
+    Source: after arXiv 2605.12697; constants [*derived*](../derivations.md#gap-count) for this project.
 
     Args:
         scores: (..., n_keys), tensor or array, logits q·k times the softmax scale, dimensionless; ``-inf`` marks a hidden key.

@@ -19,8 +19,8 @@ def half_weight_gamma(n_tokens: int, rho_hat: float, variance: float) -> float:
     the largest of n normal scores would reach the token's own. Cosines cannot pass 1, so measured tokens still
     have a half-weight point there, but the tail of their law sets it, and not mean and variance.
 
-    Source: *derived*, see [the half-weight point](../derivations.md#half-weight-point); at v = 0 it is
-    γ_c = 1/(1-ρ̂) of "Critical attention scaling", Theorem 2.1.
+    Source: [*derived*](../derivations.md#half-weight-point); at v = 0 it is γ_c = 1/(1-ρ̂) of "Critical attention
+    scaling", Theorem 2.1.
 
     Assumes: the other cosines of a row are about normal. For the paper's tokens of d ≥ 32 and ρ ≤ 1/2 it lies within
     6 % of the measured point at n = 1024, above it. The variance is that within a row: one that is pooled over all

@@ -59,7 +59,8 @@ def jacobian_energy_estimate(
     2|B|_F²/(nd)² for normal entries (``"gaussian"``): signs never do worse, and are exact where B is diagonal.
     Normal probes make the law of the estimate independent of the basis of the output.
 
-    Source: Hutchinson's trace estimator, which "Critical attention scaling" uses for Figure 2; variances *derived*.
+    Source: Hutchinson's trace estimator, which "Critical attention scaling" uses for Figure 2; variances
+    [*derived*](../derivations.md#probes).
 
     Assumes: a function that is differentiable at ``x`` and gives the same result each time.
 

@@ -43,7 +43,8 @@ def independent_row(n_tokens: int, beta: float, sigma: float | None = None, widt
 
     and H = ln Z - βΣ A s. φ^n is the distribution function of ln Z plus a Gumbel variable, whose mean is γ_E.
 
-    Source: *derived*; the integrals are those of the random energy model (Derrida 1981) before its limit.
+    Source: [*derived*](../derivations.md#finite-rows); the integrals are those of the random energy model (Derrida
+    1981) before its limit.
 
     Assumes: independent scores: normal ones, or cosines of a fixed query with uniform keys.
 
@@ -90,7 +91,8 @@ def half_participation_beta(n_tokens: int, sigma: float | None = None, width: in
     For normal scores it tends to 2β_c = 2√(2 ln n)/σ as n → ∞, from below and slowly, as ln ln n/ln n: it is
     another quantity than β_c.
 
-    Source: the quantity after arXiv 2605.12697; its value at finite n *derived*, by :func:`independent_row`.
+    Source: the quantity after arXiv 2605.12697; its value at finite n [*derived*](../derivations.md#finite-rows), by
+    :func:`independent_row`.
 
     Args:
         n_tokens: keys, at least 3, at most 10^300.

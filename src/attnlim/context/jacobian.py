@@ -66,8 +66,9 @@ def jacobian_energy(
 
     It goes to 0, a quarter and one of (1-1/d)/q below, at and above the threshold of a simplex at α = 0.
 
-    Source: "Critical attention scaling", Figure 2, Theorems 2.4 and 2.5; the closed form is *derived*, see
-    :func:`attnlim.context.row_energies.row_energies`, and equals automatic differentiation in the tests.
+    Source: "Critical attention scaling", Figure 2, Theorems 2.4 and 2.5; the closed form is
+    [*derived*](../derivations.md#jacobian-blocks), see :func:`attnlim.context.row_energies.row_energies`, and equals
+    automatic differentiation in the tests.
 
     Assumes: K = Q = V = I, as in :func:`attnlim.context.layer`.
 
@@ -136,6 +137,6 @@ def rounding_error(beta: float, spread: float, eta: float, dtype: torch.dtype) -
 
     The covariance part is β² times squares of second moments of size 1-ρ̂, which are off by a few eps of that.
 
-    Source: *derived* to first order; held by tests against float64.
+    Source: [*derived*](../derivations.md#contraction) to first order; held by tests against float64.
     """
     return torch.finfo(dtype).eps * (4 + beta * spread) ** 2 * eta

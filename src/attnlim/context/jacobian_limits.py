@@ -29,7 +29,8 @@ def jacobian_limit(
     e = min(2(1-γ(1-ρ)), 1) below γ_c at α = 0, 1-γ(1-ρ) below it at α > 0, γ(1-ρ)-1 above it, and as
     (ln n)²/n at γ_c, where the covariance part is the largest correction.
 
-    Source: "Critical attention scaling", Theorem 2.4 (α = 0); the form with α > 0 and the rates are *derived*.
+    Source: "Critical attention scaling", Theorem 2.4 (α = 0); the form with α > 0 and the rates are
+    [*derived*](../derivations.md#energy-limits).
 
     Assumes: a simplex with d ≥ n. At a fixed d the covariance part does not vanish below γ_c.
 
@@ -60,7 +61,8 @@ def supercritical_jacobian_limit(norms_squared: ArrayLike, width: int, alpha: fl
 
     .. math:: \eta \to \frac1n \sum_i \big[(1 - \tfrac1d) (1/|x_i| + \alpha)^2 + \alpha^2/d\big]
 
-    Source: "Critical attention scaling", Theorem 2.5 (J_ii → (I - y_i y_i^T)/|x_i| + αI); the sum is *derived*.
+    Source: "Critical attention scaling", Theorem 2.5 (J_ii → (I - y_i y_i^T)/|x_i| + αI); the sum is
+    [*derived*](../derivations.md#unequal-norms).
 
     Assumes: γ above 1/(1-ρ_2), with ρ_2 the largest cosine of two tokens.
 
@@ -98,7 +100,8 @@ def mean_inverse_square(width: int, rho: float = 0.0, shared_square: float = 1.0
     At ρ = 0, which is also the mean over z_0 at any ρ, it is d/(d-2). A single set of tokens shares one z_0 and
     settles at its own value. At d = 2 it is infinite: norms near 0 are too frequent, and η has no mean above γ_c.
 
-    Source: *derived*; (d/(1-ρ))|x|² is a noncentral χ² of d degrees of freedom and noncentrality λ.
+    Source: [*derived*](../derivations.md#unequal-norms); (d/(1-ρ))|x|² is a noncentral χ² of d degrees of freedom and
+    noncentrality λ.
 
     Assumes: z_0 and all z_i from N(0, I/d), so that E|x|² = 1.
 

@@ -174,7 +174,8 @@ def jacobian(x: Floats, beta: float, alpha: float = 0.0, causal: bool = False) -
                  \frac{I - y_j y_j^\top}{|x_j|} + \delta_{ij}\, \alpha I, \qquad
         C_i = \sum_k A_{ik} (y_k - m_i)(y_k - m_i)^\top
 
-    Source: *derived* by differentiating the layer; equal to automatic differentiation in the tests.
+    Source: [*derived*](../derivations.md#jacobian-blocks) by differentiating the layer; equal to automatic
+    differentiation in the tests.
 
     Args:
         x: (n, d), tokens, any unit, without zero norm.
@@ -213,7 +214,8 @@ def jacobian_energy(x: Floats, beta: float, alpha: float = 0.0, causal: bool = F
     The attention part is what is left at β = α = 0 with the weights held; the residual part is what α adds to
     that, the covariance part the rest. The distance is to the Jacobian of the normalisation, of Theorem 2.5.
 
-    Source: "Critical attention scaling", Theorems 2.4 and 2.5; the split is *derived*.
+    Source: "Critical attention scaling", Theorems 2.4 and 2.5; the split is
+    [*derived*](../derivations.md#jacobian-blocks).
 
     Args:
         x: (n, d), tokens, any unit, without zero norm.

@@ -102,8 +102,8 @@ def bound_trends(table: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     so no constants ρ_2 < 1 and ρ_1 > -1, and for Gaussian tokens no q_1 > 0, serve every n. At large d these powers
     set in only at an n out of reach, and the fitted ones are local.
 
-    Source: *derived*; the powers are those of the distance of n random points to one another, to their antipodes
-    and to the origin.
+    Source: [*derived*](../derivations.md#extreme-values); the powers are those of the distance of n random points to
+    one another, to their antipodes and to the origin.
 
     Args:
         table: from :func:`assumption_two`, with at least two sizes.

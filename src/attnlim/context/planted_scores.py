@@ -26,7 +26,8 @@ def bridge_scores(rho: float, width: int, epsilon: float, cosine_variance: float
 
     The token's own score has the same noise.
 
-    Source: *derived*; exact on a simplex (v_cos = 0). v_cos adds the scatter of the cosines of other tokens.
+    Source: [*derived*](../derivations.md#bridge); exact on a simplex (v_cos = 0). v_cos adds the scatter of the cosines
+    of other tokens.
 
     Args:
         rho: mean cosine of two different tokens, dimensionless, in (-1, 1).
@@ -60,7 +61,7 @@ def bridge_beta_c(n_tokens: int, rho: float, width: int, epsilon: float, cosine_
     In the first range the leading score takes half of the row there; in the second the largest of the random scores
     passes it, and the row freezes on those as independent scores do. Both are one at the turn.
 
-    Source: *derived*: n e^{β²v/2} of the others against e^{β gap}, as in
+    Source: [*derived*](../derivations.md#bridge): n e^{β²v/2} of the others against e^{β gap}, as in
     :func:`attnlim.context.half_weight_gamma`; the random energy model beyond.
 
     Assumes: large n, the law of :func:`bridge_scores`.
@@ -98,7 +99,7 @@ def bridge_power(n_tokens: int, rho: float, width: int, epsilon: float, cosine_v
 
     It does not go from 1 to 1/2 by what lies between: it rises above 1 towards the turn, and then falls to 1/2.
 
-    Source: *derived* from :func:`bridge_beta_c`.
+    Source: [*derived*](../derivations.md#bridge) from :func:`bridge_beta_c`.
 
     Args:
         n_tokens: tokens, at least 2.
@@ -133,7 +134,7 @@ def bridge_turn(rho: float, width: int, epsilon: float, cosine_variance: float =
 
     At a fixed width any noise wins in the end; at the contexts in use only a large share of it does.
 
-    Source: *derived* from :func:`bridge_beta_c`.
+    Source: [*derived*](../derivations.md#bridge) from :func:`bridge_beta_c`.
 
     Args:
         rho: mean cosine of two different tokens, dimensionless, in (-1, 1).

@@ -73,8 +73,9 @@ def compare_windows(x: Tensor | np.ndarray, beta: Beta, n_permutations: int = 16
     if the tokens are correlated along positions, and stays at it if they are exchangeable. Of all weights with the
     entropy of its row, those of content attention have the largest attended cosine (Gibbs).
 
-    Source: windows as in Longformer and Swin, which "Critical attention scaling" contrasts with content-chosen
-    tokens; the comparison is *ours*, the expectation *derived* (token i itself, else any other with equal chance).
+    Source: windows as in Longformer and Swin, which "Critical attention scaling" contrasts with content-chosen tokens;
+    the comparison is *ours*, the expectation [*derived*](../derivations.md#windows) (token i itself, else any other
+    with equal chance).
 
     Assumes: full attention; a causal row's tokens would change with the permutation.
 
@@ -138,7 +139,8 @@ def chain_tokens(n_tokens: int, width: int, correlation_length: float, seed: int
 
     which is u up to terms of 1/d.
 
-    Source: *ours*; the mean is that of angles between correlated normal vectors, *derived* and tested on draws.
+    Source: *ours*; the mean is that of angles between correlated normal vectors,
+    [*derived*](../derivations.md#samplers) and tested on draws.
 
     Args:
         n_tokens: tokens, at least 2.

@@ -46,7 +46,8 @@ def participation_exponent(beta_ratio: float) -> float:
 
     It differs from the power of e^H, which is 1-b²: the two counts disagree as they do on a simplex.
 
-    Source: *derived* from Σ A² = Z(2β)/Z(β)² and the free energy of :func:`log_partition_exponent`.
+    Source: [*derived*](../derivations.md#random-rows) from Σ A² = Z(2β)/Z(β)² and the free energy of
+    :func:`log_partition_exponent`.
 
     Assumes: independent normal scores.
 
@@ -97,7 +98,8 @@ def frozen_entropy(beta_ratio: float) -> float:
 
     with ψ the digamma function. It diverges at β_c, below which H grows as ln n: see :func:`entropy_exponent`.
 
-    Source: *derived* from the size-biased pick of Poisson-Dirichlet weights, which is Beta(1-m, m), m = β_c/β.
+    Source: [*derived*](../derivations.md#random-rows) from the size-biased pick of Poisson-Dirichlet weights, which is
+    Beta(1-m, m), m = β_c/β.
 
     Assumes: as :func:`concentration_limit`.
 
@@ -151,7 +153,7 @@ def log_partition_sphere(n_tokens: int, width: int, beta: float) -> float:
 
     with s* = √(1 - n^{-2/(d-1)}), where the scores end, in place of s above β_c.
 
-    Source: *derived*: the Legendre transform of the rate I(s) = -(d-1)/2 ln(1-s²) of
+    Source: [*derived*](../derivations.md#random-rows): the Legendre transform of the rate I(s) = -(d-1)/2 ln(1-s²) of
     :func:`attnlim.context.beta_c_sphere`.
 
     Assumes: ln n large at a fixed ln n/d; what is left out is of order ln(ln n).

@@ -55,8 +55,8 @@ def row_energies(
         T_i = 2\langle h\rangle - 2 D_{ii} - y_i^\top C_i y_i, \qquad F_i = |C_i|_F^2 - |C_i y_i|^2,
         \qquad C_i y_i = -(\langle h c\rangle - \langle h\rangle\langle c\rangle)
 
-    Source: *derived*, from the blocks in :func:`attnlim.context.naive.jacobian`, with the scores written as
-    distances so that nothing cancels near the freezing point.
+    Source: [*derived*](../derivations.md#jacobian-blocks), from the blocks in :func:`attnlim.context.naive.jacobian`,
+    with the scores written as distances so that nothing cancels near the freezing point.
 
     Args:
         tokens, betas, causal, rows, tile: as for :func:`attnlim.context.attending.attend`.

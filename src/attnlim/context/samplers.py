@@ -24,7 +24,7 @@ def simplex_tokens(n_tokens: int, rho: float, width: int | None = None, q: float
 
     Nothing is random. The first tokens of a larger simplex are the smaller one, up to trailing zeros.
 
-    Source: "Critical attention scaling", Assumption 1; the factor is *derived*.
+    Source: "Critical attention scaling", Assumption 1; the factor is [*derived*](../derivations.md#samplers).
 
     Assumes: nothing; for ρ inside its interval such tokens span n dimensions, so the width is at least n.
 
@@ -114,7 +114,7 @@ def half_sphere_tokens(n_tokens: int, width: int, seed: int = 0) -> Tensor:
 
     .. math:: E\langle y_i, y_j \rangle = \frac{\Gamma(d/2)^2}{\pi\, \Gamma((d+1)/2)^2} \approx \frac{2}{\pi d}
 
-    Source: "Critical attention scaling", after Assumption 2; the mean is *derived*.
+    Source: "Critical attention scaling", after Assumption 2; the mean is [*derived*](../derivations.md#samplers).
 
     Args:
         n_tokens: tokens, at least 2.

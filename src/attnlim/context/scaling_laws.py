@@ -112,7 +112,7 @@ def log_n_at_threshold(name: str, rho: float, scale: float) -> float:
     Slower laws than ln n are supercritical below it and subcritical above: they are diluted in the end. (ln n)² is
     the other way round: it freezes in the end. The law ln n has no crossing, it stays on its side.
 
-    Source: *derived* from "Critical attention scaling", Theorem 2.1.
+    Source: [*derived*](../derivations.md#laws) from "Critical attention scaling", Theorem 2.1.
 
     Args:
         name: "constant", "sqrt-log", "log" or "log-squared".
@@ -153,7 +153,8 @@ def law_rows(
 
     with t the log-odds of the self weight; then ρ', η, H and e^H, all exact at every n.
 
-    Source: *derived*; :func:`attnlim.context.simplex_step`, ``simplex_jacobian`` and ``simplex_focus`` in one table.
+    Source: [*derived*](../derivations.md#one-layer-on-a-simplex); :func:`attnlim.context.simplex_step`,
+    ``simplex_jacobian`` and ``simplex_focus`` in one table.
 
     Assumes: a simplex, as there; at every n one with the same ρ.
 

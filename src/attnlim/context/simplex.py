@@ -51,7 +51,8 @@ def simplex_step(
 
     Iterating (ρ, q) → (ρ', q') is the exact law of many layers; :func:`attnlim.context.simplex_cascade` does it.
 
-    Source: *derived* for the layer x' = Σ_j A_ij y_j + α x of "Critical attention scaling", Assumption 1.
+    Source: [*derived*](../derivations.md#one-layer-on-a-simplex) for the layer x' = Σ_j A_ij y_j + α x of "Critical
+    attention scaling", Assumption 1.
 
     Assumes: |x_i|² = q, ⟨y_i, y_j⟩ = ρ for all i ≠ j, K = Q = V = I.
 
@@ -125,7 +126,8 @@ def causal_simplex_pair(
 
     A row alone has the law of :func:`simplex_step` with n → i; the rows together are a simplex no more.
 
-    Source: *derived*, writing y_k = √ρ e_0 + √(1-ρ) e_k with orthonormal e; checked against brute force.
+    Source: [*derived*](../derivations.md#causal-pair), writing y_k = √ρ e_0 + √(1-ρ) e_k with orthonormal e; checked
+    against brute force.
 
     Assumes: a simplex of at least j tokens, as in :func:`simplex_step`; row i sees tokens 1..i.
 

@@ -53,8 +53,8 @@ def simplex_jacobian(
     **attention** collects the terms with neither β nor α, **covariance** those with β (that is, with k),
     **residual** the rest. The distance is |J - blockdiag(P_i/√q) - αI|²/(nd), which vanishes as n → ∞ above γ_c.
 
-    Source: *derived* from the layer of "Critical attention scaling", with C_i = δ E (diag(a) - a a^T) E^T for the
-    row a = (p, w, ..., w) and orthonormal E; the distance is that of its Theorem 2.5.
+    Source: [*derived*](../derivations.md#simplex-energy) from the layer of "Critical attention scaling", with C_i = δ E
+    (diag(a) - a a^T) E^T for the row a = (p, w, ..., w) and orthonormal E; the distance is that of its Theorem 2.5.
 
     Assumes: |x_i|² = q and ⟨y_i, y_j⟩ = ρ for i ≠ j. Such tokens need d ≥ n; d enters only through traces, so at
     a smaller d the value is formal, the line to draw beside measured tokens of that width.

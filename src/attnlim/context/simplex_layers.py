@@ -46,7 +46,7 @@ def simplex_cascade(
     it makes the next one subcritical; only a supercritical simplex lasts, see
     :func:`attnlim.context.layers_to_collapse`.
 
-    Source: *derived*, iterating :func:`attnlim.context.simplex_step`.
+    Source: [*derived*](../derivations.md#one-layer-on-a-simplex), iterating :func:`attnlim.context.simplex_step`.
 
     Assumes: a simplex, as there.
 

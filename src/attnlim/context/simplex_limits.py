@@ -39,7 +39,8 @@ def simplex_limit(
 
     At α = 0 these are 1, 4ρ/(1+3ρ) and ρ.
 
-    Source: "Critical attention scaling", Theorem 2.1 (α = 0); the form with α > 0 is *derived*.
+    Source: "Critical attention scaling", Theorem 2.1 (α = 0); the form with α > 0 is
+    [*derived*](../derivations.md#limits).
 
     Assumes: a simplex with 0 < ρ < 1. At ρ = 0 the cosine has another threshold, at γ = 1/2.
 
@@ -99,7 +100,7 @@ def window_coordinate(n_tokens: int, rho: float, gamma: float) -> float:
 
     .. math:: t = (\gamma(1-\rho) - 1) \ln n
 
-    Source: *derived*; p differs from logistic(t) by p(1-p)/n to first order.
+    Source: [*derived*](../derivations.md#critical-window); p differs from logistic(t) by p(1-p)/n to first order.
 
     Args:
         n_tokens: tokens, at least 2.
@@ -128,7 +129,7 @@ def window_width(n_tokens: int, rho: float, low: float = 0.1, high: float = 0.9)
 
     Nothing is sharp at a real context length: the width falls only as 1/ln n.
 
-    Source: *derived*; the log-odds of p are linear in γ.
+    Source: [*derived*](../derivations.md#critical-window); the log-odds of p are linear in γ.
 
     Args:
         n_tokens: tokens, at least 2.

@@ -30,7 +30,7 @@ def simplex_focus(n_tokens: int, rho: float, gamma: float | None = None, beta: f
     The two counts disagree where a row is split: at p = 1/2 they are 2√(n-1) and almost 4.
     Row i of a causal layer has the same focus with n → i.
 
-    Source: *derived* from the simplex row (p, b, ..., b).
+    Source: [*derived*](../derivations.md#one-layer-on-a-simplex) from the simplex row (p, b, ..., b).
 
     Assumes: a simplex, as in :func:`attnlim.context.simplex.simplex_step`.
 

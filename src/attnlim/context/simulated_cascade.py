@@ -84,8 +84,9 @@ def cascade(
 
     A simplex follows the exact recursion of :func:`attnlim.context.simplex_step`; other tokens do not.
 
-    Source: the layer of "Critical attention scaling", section 2; the measures are *derived*. Probes go through the
-    layers forwards, so that one passage serves all η_l.
+    Source: the layer of "Critical attention scaling", section 2; the measures are
+    [*derived*](../derivations.md#contraction). Probes go through the layers forwards, so that one passage serves all
+    η_l.
 
     Args:
         x: (n, d), tokens, any unit, float32 or float64; n ≥ 2, d ≥ 1, finite, no zero norm.

@@ -25,7 +25,8 @@ def stability_line(rho: float, gamma: float) -> float:
     A supercritical simplex stays near identity through n^{c'} layers exactly when c' < c. Below 0 a single layer
     is too many.
 
-    Source: *derived*: 1-ρ falls by the factor 1 - 2ρ n^{-c}/(1+a) in a layer, and as it falls, faster.
+    Source: [*derived*](../derivations.md#many-layers): 1-ρ falls by the factor 1 - 2ρ n^{-c}/(1+a) in a layer, and as
+    it falls, faster.
 
     Assumes: β = γ ln n in every layer; ρ > 0; α < 1, or norms that are reset. At α ≥ 1 norms grow and attention
     weighs less and less beside them, so that a supercritical simplex outlasts every power of n.
@@ -67,7 +68,8 @@ def layers_to_collapse(
     up to about g, a small part of one layer. At large n above γ_c it is about
     n^c (1+a)/(2βρ(1-ρ)), with c from :func:`stability_line`, whatever the tolerance.
 
-    Source: *derived* from :func:`attnlim.context.simplex_step`; the formula is Abel's equation to second order.
+    Source: [*derived*](../derivations.md#many-layers) from :func:`attnlim.context.simplex_step`; the formula is Abel's
+    equation to second order.
 
     Assumes: a simplex, the same β and α in every layer, α < 1 or ``normalise``; q then follows 1-ρ without delay.
 

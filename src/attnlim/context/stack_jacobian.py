@@ -60,7 +60,7 @@ def simplex_stack(
     Their copies number 1, n-1, n(n-3)/2, (n-1)(n-2)/2, d-n and (d-n)(n-1), so the product of nd × nd matrices is
     one of a few small ones. As n → ∞ with d ≥ n the large sectors remain, and η_L → Π_l (p_l/√q_l + α)².
 
-    Source: *derived*; equal to automatic differentiation through the stack.
+    Source: [*derived*](../derivations.md#stack); equal to automatic differentiation through the stack.
 
     Assumes: a simplex, as in :func:`attnlim.context.simplex_step`, in d ≥ n dimensions.
 
