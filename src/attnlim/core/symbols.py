@@ -75,7 +75,9 @@ _TABLE = (
     Symbol("context", "η", "eta", "mean squared singular value of the Jacobian", "dimensionless", r"\eta", PAPER),
     Symbol("context", "η_A", "eta_attention", "part of η with the weights held", "dimensionless", r"\eta_A", DERIVED),
     Symbol("context", "η_C", "eta_covariance", "part of η through the weights", "dimensionless", r"\eta_C", DERIVED),
-    Symbol("context", "η_α", "eta_residual", "part of η with α and without β", "dimensionless", r"\eta_\alpha", DERIVED),
+    Symbol(
+        "context", "η_α", "eta_residual", "part of η with α and without β", "dimensionless", r"\eta_\alpha", DERIVED
+    ),
     Symbol("context", "Δ", "distance", "energy of J less that of the normalisation", "dimensionless", r"\Delta", PAPER),
     Symbol(
         "context",

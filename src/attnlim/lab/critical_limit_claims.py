@@ -203,9 +203,9 @@ def _in_sight(phase: str, rho: float, q: float, alpha: float, rest: float) -> st
     off = np.array([abs(simplex_step(REAL_N, rho, g, q=q, alpha=alpha).one_minus_rho - rest) for g in gammas])
     if phase == "subcritical":
         edge = float(crossing(relative, off, np.array(CLOSE)))
-        return f"; within {CLOSE:.0%} there for γ ≤ {edge:.2f} γ_c"
+        return f"; within {100 * CLOSE:.0f} % there for γ ≤ {edge:.2f} γ_c"
     edge = float(crossing(relative, -off, np.array(-CLOSE)))
-    return f"; within {CLOSE:.0%} there for γ ≥ {edge:.2f} γ_c"
+    return f"; within {100 * CLOSE:.0f} % there for γ ≥ {edge:.2f} γ_c"
 
 
 def _approach(fitted: float, rate: float, log_power: int = 0) -> str:
@@ -217,6 +217,9 @@ def _small(value: float) -> str:
     """A small difference in two digits.
 
     >>> _small(0.0512), _small(2.3e-7), _small(0.0)
-    ('0.051', '2e-07', '0')
+    ('0.051', '2·10^−7', '0')
     """
-    return f"{value:.2g}" if value >= 1e-3 or value == 0 else f"{value:.0e}"
+    if value >= 1e-3 or value == 0:
+        return f"{value:.2g}"
+    digit, _, power = f"{value:.0e}".partition("e-")
+    return f"{digit}·10^−{int(power)}"

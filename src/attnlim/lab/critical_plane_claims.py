@@ -89,7 +89,7 @@ def apart_claim(dataset: xr.Dataset, panel: int, claimed: float = 1.0) -> Claim:
         f"together-{ROLES[panel]}", f"forward and backward transition coincide, {_title(dataset, panel)}",
         "Figures 1 and 2", claimed, measured, near(claimed, measured, rough=ROUGH),
         f"η where λ crosses over, in units of its own critical value; λ crosses at {placed.mean() if placed.size else np.nan:.2f} "
-        f"of 1/(1 − ρ̂), η inside γ ≤ {gamma[-1]:g} in {crossed:.0%} of the token sets: many tokens are nearly alike, and "
+        f"of 1/(1 − ρ̂), η inside γ ≤ {gamma[-1]:g} in {100 * crossed:.0f} % of the token sets: many tokens are nearly alike, and "
         "their pairs keep their angle long before a row attends to itself",
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from attnlim.lab.dask_tasks import check_cluster
 from attnlim.lab.sweeping import Progress, sweep
 
 SCHEMA = 1
-# plotly is not in this report, but four sheets as SVG are, and as files beside it
+# two sheets, each inside the report and as two files beside it
 REPORT_BYTES = 20 * 2**20
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 # 19 cosines and 41 temperatures, as in the paper's figures, whose own range of γ is not in its summary: up to 6 a step
-# of γ is an eighth of the window at ρ = 0.5 and a third at ρ = 0.05, and 16 of the 19 thresholds 1/(1-ρ) lie inside
+# of γ is an eighth of the window at ρ = 0.5 and a quarter at ρ = 0.05, and 16 of the 19 thresholds 1/(1-ρ) lie inside
 RHO = tuple(round(0.05 * i, 12) for i in range(1, 20))
 GAMMA = tuple(round(0.15 * i, 12) for i in range(41))
 

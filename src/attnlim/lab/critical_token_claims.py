@@ -21,6 +21,7 @@ from attnlim.lab.critical_verdicts import (
     exponent,
     near,
     over_draws,
+    signed,
 )
 
 
@@ -62,7 +63,7 @@ def negative_claim(dataset: xr.Dataset) -> Claim:
     return Claim(
         "smallest-negative", "below 1/(1 − ρ_1) angles shrink: the smallest cosine rises even where ρ_1 < 0",
         "Theorem 2.3, without ρ_1 > 0", before, exact(after), at_least(before, exact(after)),
-        f"between two clusters it goes from {before:.2f} to {after:.2f} at γ = {gamma:g} < {low:.2f}, "
+        f"between two clusters it goes from {signed(before)} to {signed(after)} at γ = {gamma:g} < {low:.2f}, "
         f"n = {dataset.attrs['pair_n_tokens']}",
     )  # fmt: skip
 
@@ -138,7 +139,7 @@ def half_sphere_claim(dataset: xr.Dataset) -> Claim:
     found = dataset.sel(sampler="half-sphere")
     holds = found["bounds_holds"].to_numpy() > 0
     smallest = found["bounds_rho_1"].isel(series_n=-1).mean("bounds_draw")
-    told = ", ".join(f"{float(smallest.sel(bounds_width=d)):.2f} at d = {int(d)}" for d in dataset["bounds_width"])
+    told = ", ".join(f"{signed(float(smallest.sel(bounds_width=d)))} at d = {int(d)}" for d in dataset["bounds_width"])
     return Claim(
         "assumption-half-sphere", "half-sphere tokens meet Assumption 2 with ρ_1 > 0 with high probability",
         "after Assumption 2", 1.0, share(holds), held(holds),
@@ -156,8 +157,8 @@ def bounds_claim(dataset: xr.Dataset, claimed: float = 0.0) -> Claim:
     return Claim(
         "bounds", f"one ρ_2 < 1 serves every n at a fixed d = {middle}", "Assumption 2", claimed, measured,
         near(claimed, measured),
-        f"power of n of 1 − ρ_2 on the half-sphere, derived −4/(d−1) = {-4 / (middle - 1):.3f} as n → ∞; "
-        f"{powers[0].mean():.3f} at d = {wide}. So 1/(1 − ρ_2) grows without bound: at a fixed d no γ freezes all rows",
+        f"power of n of 1 − ρ_2 on the half-sphere, derived −4/(d−1) = {signed(-4 / (middle - 1), 3)} as n → ∞; "
+        f"{signed(powers[0].mean(), 3)} at d = {wide}. So 1/(1 − ρ_2) grows without bound: at a fixed d no γ freezes all rows",
     )  # fmt: skip
 
 

@@ -126,6 +126,15 @@ def exponent(n_tokens: ArrayLike, values: ArrayLike) -> np.ndarray:
         return slope(np.log(np.asarray(n_tokens, dtype=np.float64)), np.log(np.asarray(values, dtype=np.float64)))
 
 
+def signed(value: float, digits: int = 2) -> str:
+    """A number for a sentence, with a minus sign in place of a hyphen.
+
+    >>> signed(-0.1294, 3), signed(2.0)
+    ('−0.129', '2.00')
+    """
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
 @dataclass(frozen=True)
 class Extrapolated:
     """A closed form followed to n → ∞.
