@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 import xarray
 
+from attnlim.core.checks import InputError
 from attnlim.core.runs import RunFolder, open_run
 from attnlim.report import critical_figure, draw, finite_figure, write_report
 from attnlim.report.critical_reading import VERDICTS, checked, claims, columns
 from attnlim.report.critical_sheet import distance_words
+from attnlim.report.figures import svg_element
 
 Opener = Callable[..., Any]
 HOSTILE = "</script><script>alert(1)</script><svg onload=alert(2)> $x_{"
@@ -48,6 +50,43 @@ def test_columns_are_means_and_crossings_of_the_draws(reproductions: ModuleType)
         widest.excess["backward"], widest.curves["backward"] / widest.curves["gamma_c"] - 1, atol=0.02
     )
     assert np.isnan(narrowest.curves["gamma_half"]).all()
+
+
+def test_stored_crossings_are_those_of_the_sheet(reproductions: ModuleType) -> None:
+    dataset = reproductions.critical_dataset()
+    gamma_c = dataset["grid_gamma_c"]
+    backward = (1.3 * gamma_c).where(dataset["draw"] == 0)
+    # rows in any order, since the sheet sorts its grid
+    stored = dataset.assign(grid_forward=1.1 * gamma_c, grid_backward=backward).isel(rho=slice(None, None, -1))
+    for linear, column in zip(columns(dataset), columns(checked(stored)), strict=True):
+        np.testing.assert_allclose(column.excess["forward"], 0.1)
+        np.testing.assert_allclose(column.curves["forward"], 1.1 * column.curves["gamma_c"])
+        # one draw that does not cross over leaves no mean
+        assert np.isnan(column.curves["backward"]).all()
+        np.testing.assert_array_equal(column.contraction, linear.contraction)
+    with pytest.raises(InputError, match="grid_backward"):
+        checked(stored.drop_vars("grid_backward"))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_page_says_how_crossings_were_found(reproductions: ModuleType, tmp_path: Path, stored: bool) -> None:
+    dataset = reproductions.critical_dataset()
+    if stored:
+        dataset = dataset.assign(grid_forward=dataset["grid_gamma_c"], grid_backward=dataset["grid_gamma_c"])
+    page = write_report(dataset, {}, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ("by a cubic spline through the points of the grid" in page) == stored
+    assert ("linear between the points of the grid" in page) == (not stored)
+
+
+@pytest.mark.parametrize("draw_figure", [critical_figure, finite_figure])
+def test_every_glyph_inside_a_page_is_of_a_font_that_browsers_replace(
+    reproductions: ModuleType, draw_figure: Callable[..., Any]
+) -> None:
+    # mathtext takes some glyphs from TeX's fonts, in whose encoding a prime is a 0
+    svg = svg_element(draw_figure(reproductions.critical_dataset()), "sheet")
+    fonts = re.findall(r"font(?:-family)?: ([^;\"]*)", svg)
+    assert fonts
+    assert not [font for font in fonts if re.search(r"\bcm\w*\d", font)]
 
 
 def test_distances_are_said_below_each_column(reproductions: ModuleType) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import xarray as xr
 
-from attnlim.report.critical_reading import CLAIM_NUMBERS, VERDICTS, claims, facts
+from attnlim.report.critical_reading import CLAIM_NUMBERS, VERDICTS, claims, facts, has_crossings
 from attnlim.report.critical_sheet import critical_figure
 from attnlim.report.document import Page
 from attnlim.report.figures import svg_element
@@ -32,6 +32,7 @@ def critical_page(dataset: xr.Dataset) -> Page:
             "claims": rows,
             "counts": [(verdict, counts[verdict]) for verdict in VERDICTS],
             "known": VERDICTS,
+            "spline": has_crossings(dataset),
             "sheets": [
                 ("critical", "Figures 1 and 2", svg_element(critical_figure(dataset), "critical")),
                 ("finite", "Finite n", svg_element(finite_figure(dataset), "finite")),

@@ -10,6 +10,8 @@ The grid of figures 1 and 2, a panel for the simplex, which repeats its numbers 
 - ``grid_contraction``, ``grid_eta_attention`` [panel, rho, gamma, draw]: λ and the attention part of η
 - ``grid_rho_hat``, ``grid_gamma_c``, ``grid_gamma_half``, ``grid_eta_limit`` [panel, rho, draw]: the realised ρ̂,
   1/(1-ρ̂), the half-weight point, and the supercritical limit of the attention part, (1-1/d)·mean(1/|x|²)
+- ``grid_forward``, ``grid_backward`` [panel, rho, draw], may be absent: the crossings as the claims take them, by a
+  cubic spline through the points of the grid
 
 Finite n, the sheet that follows it:
 
@@ -29,6 +31,7 @@ The claims, one after the other on ``claim``: ``claim_text``, ``claim_source``, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +47,7 @@ _GRID = {
     **dict.fromkeys(("grid_contraction", "grid_eta_attention"), ("panel", "rho", "gamma", "draw")),
     **dict.fromkeys(("grid_rho_hat", "grid_gamma_c", "grid_gamma_half", "grid_eta_limit"), ("panel", "rho", "draw")),
 }
+CROSSINGS = ("grid_forward", "grid_backward")
 _FINITE = {
     "collapse_self_weight": ("log10_n", "window_t"),
     **dict.fromkeys(
@@ -77,7 +81,8 @@ def checked(dataset: xr.Dataset) -> xr.Dataset:
     Raises:
         InputError: a missing variable, other dimensions than documented, or a missing attribute.
     """
-    wrong = [name for name, dims in _SCHEMA.items() if name not in dataset or set(dataset[name].dims) != set(dims)]
+    schema = _SCHEMA | (dict.fromkeys(CROSSINGS, ("panel", "rho", "draw")) if has_crossings(dataset) else {})
+    wrong = [name for name, dims in schema.items() if name not in dataset or set(dataset[name].dims) != set(dims)]
     wrong += [f"the attribute {name}" for name in _ATTRIBUTES if name not in dataset.attrs]
     if wrong:
         raise InputError(
@@ -87,36 +92,50 @@ def checked(dataset: xr.Dataset) -> xr.Dataset:
     return dataset
 
 
+def has_crossings(dataset: xr.Dataset) -> bool:
+    """Whether the crossings are stored; if not, they are read from the grid, linear between its points."""
+    return any(name in dataset for name in CROSSINGS)
+
+
 def columns(dataset: xr.Dataset) -> list[Column]:
     """What the columns of figures 1 and 2 show.
 
     The forward curve is where the measured λ first rises through 1/(1+3ρ̂), the backward one where the attention part
     of η first rises through a quarter of its limit; both are NaN where that does not happen inside the grid. They are
-    taken from the draws, each at its own level and set beside its own γ_c: a mean over all draws, or NaN.
+    taken from the draws, each at its own level and set beside its own γ_c: a mean over all draws, or NaN. Where the
+    dataset holds them, they are the ones that its claims were judged by.
     """
-    dataset = dataset[list(_GRID)].sortby(["rho", "gamma"])
+    stored = CROSSINGS if has_crossings(dataset) else ()
+    dataset = dataset[[*_GRID, *stored]].sortby(["rho", "gamma"])
     return [_column(dataset.isel(panel=index)) for index in range(dataset.sizes["panel"])]
 
 
 def _column(panel: xr.Dataset) -> Column:
-    gamma = panel["gamma"].to_numpy().astype(float)
-    measured = {
-        "forward": panel["grid_contraction"].transpose("rho", "draw", "gamma"),
-        "backward": panel["grid_eta_attention"].transpose("rho", "draw", "gamma"),
-    }
-    levels = {
-        "forward": (1 / (1 + 3 * panel["grid_rho_hat"])).transpose("rho", "draw"),
-        "backward": (panel["grid_eta_limit"] / 4).transpose("rho", "draw"),
-    }
+    measured = {"forward": panel["grid_contraction"], "backward": panel["grid_eta_attention"]}
+    means = {key: values.transpose("rho", "draw", "gamma").mean("draw").to_numpy() for key, values in measured.items()}
     thresholds = panel["grid_gamma_c"].transpose("rho", "draw").to_numpy()
     # over all draws or not at all: those that have a solution are not like the others
     curves = {name: panel[f"grid_{name}"].mean("draw", skipna=False).to_numpy() for name in ("gamma_c", "gamma_half")}
-    means, excess = {}, {}
-    for key, values in measured.items():
-        means[key] = values.mean("draw").to_numpy()
-        each = crossing(gamma, values.to_numpy(), levels[key].to_numpy())
+    excess = {}
+    for key, each in _crossings(panel, measured).items():
         curves[key], excess[key] = each.mean(axis=-1), (each / thresholds - 1).mean(axis=-1)
     return Column(str(panel["panel"].item()), means["forward"], means["backward"], curves, excess)
+
+
+def _crossings(panel: xr.Dataset, measured: Mapping[str, xr.DataArray]) -> dict[str, Floats]:
+    """(rho, draw) for either transition, NaN where there is none: as stored, else linear between the grid's points."""
+    if has_crossings(panel):
+        return {key: panel[f"grid_{key}"].transpose("rho", "draw").to_numpy() for key in measured}
+    gamma = panel["gamma"].to_numpy().astype(float)
+    levels = {"forward": 1 / (1 + 3 * panel["grid_rho_hat"]), "backward": panel["grid_eta_limit"] / 4}
+    return {
+        key: crossing(
+            gamma,
+            values.transpose("rho", "draw", "gamma").to_numpy(),
+            levels[key].transpose("rho", "draw").to_numpy(),
+        )
+        for key, values in measured.items()
+    }
 
 
 def claims(dataset: xr.Dataset) -> list[dict[str, Any]]:

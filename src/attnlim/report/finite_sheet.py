@@ -110,7 +110,8 @@ def _laws(axes: Axes, dataset: xr.Dataset, name: str) -> None:
     sizes = dataset["law_log10_n"].to_numpy().astype(float)
     eta, perplexity = (lookup("context", symbol).latex for symbol in ("eta", "perplexity"))
     titles = {
-        "law_rho": r"cosine after the layer $\rho'$",
+        # a prime of mathtext is a glyph of a font that no browser has, and would show as a 0
+        "law_rho": "cosine after the layer $\\rho$′",
         "law_eta": f"Jacobian energy ${eta}$",
         "law_entropy": f"tokens attended ${perplexity}$",
         "law_gamma": r"effective $\gamma = \beta/\ln n$",
