@@ -69,7 +69,7 @@ def test_equals_automatic_differentiation(n: int, d: int, alpha: float, causal: 
 @pytest.mark.parametrize("tile", [(512, 512), (6, 7), (1, 30)])
 def test_every_part_equals_its_twin(n: int, d: int, alpha: float, causal: bool, tile: tuple[int, int]) -> None:
     """(13, 13) takes the Gram way to second moments, the others the entries."""
-    x, betas = normal_tokens(n, d), [0.0, 2.0, 4.0, 6.0, 30.0]
+    x, betas = normal_tokens(n, d), [0.0, 2.0, 4.0, 6.0, 8.0]
     found = jacobian_energy(x, betas, alpha, causal, tile=tile)
     scale = float(x.norm(dim=1).pow(-2).mean())
     for k, beta in enumerate(betas):
@@ -103,12 +103,22 @@ def test_the_distance_vanishes_above_the_threshold_and_not_below() -> None:
     rho=st.floats(0.01, 0.99),
     gamma=st.floats(0.0, 5.0),
     alpha=st.sampled_from([0.0, 0.5]),
+    causal=st.booleans(),
+    size=st.sampled_from([1e-15, 1.0, 1e15]),
 )
-def test_float32_stays_within_its_error(seed: int, n: int, d: int, rho: float, gamma: float, alpha: float) -> None:
-    x = gaussian_tokens(n, d, rho, seed).float()
+def test_float32_stays_within_its_error(
+    seed: int, n: int, d: int, rho: float, gamma: float, alpha: float, causal: bool, size: float
+) -> None:
+    x = (gaussian_tokens(n, d, rho, seed) * size).float()
     beta = gamma * math.log(n) / (1 - rho)
-    found, precise = jacobian_energy(x, beta, alpha), jacobian_energy(x.double(), beta, alpha)
-    assert abs(found.total - precise.total) <= found.error
+    found, precise = jacobian_energy(x, beta, alpha, causal), jacobian_energy(x.double(), beta, alpha, causal)
+    for name in ("total", "attention", "covariance", "distance"):
+        assert abs(getattr(found, name) - getattr(precise, name)) <= found.error
+
+
+def test_on_a_line_nothing_but_the_residual_passes() -> None:
+    found = jacobian_energy(gaussian_tokens(300, 1, 0.5).float(), [2.0, 20.0], alpha=0.5)
+    assert found.total.tolist() == [0.25, 0.25] and found.covariance.tolist() == [0.0, 0.0]
 
 
 @settings(max_examples=15, deadline=None)

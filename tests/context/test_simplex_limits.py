@@ -73,6 +73,8 @@ def test_at_the_threshold_the_error_falls_as_one_over_n() -> None:
     [
         (1.0, 0.0, -1.0, LARGE_SIZES),  # 1-ρ' is p²: twice the rate of p
         (1.0, 0.7, -0.5, SMALL_SIZES),
+        (2.0, 0.0, -1.0, SMALL_SIZES),  # at the threshold p is off by 1/(4n)
+        (2.0, 0.7, -1.0, SMALL_SIZES),
         (3.0, 0.0, -0.5, SMALL_SIZES),
         (3.0, 0.7, -0.5, SMALL_SIZES),
     ],

@@ -10,18 +10,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlim.core.checks import InputError, real_number
+from attnlim.core.checks import InputError, real_number, whole_number
 
 Beta = float | Sequence[float] | Tensor
 
 
 def as_tensor(values: Tensor | np.ndarray) -> Tensor:
-    """A numpy array as the tensor that shares its memory; a tensor as it is.
+    """A numpy array as a tensor, sharing its memory where torch can; a tensor as it is.
+
+    Raises:
+        InputError: an array of something else than numbers of the machine's own format.
 
     >>> as_tensor(np.zeros(2)).dtype
     torch.float64
     """
-    return torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
+        raise InputError(f"arrays must hold numbers of at most 64 bits, got {values.dtype}; convert with astype")
+    native = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
+    return torch.from_numpy(native if native.flags.writeable else native.copy())
 
 
 def checked_tokens(x: Tensor | np.ndarray) -> Tensor:
@@ -40,9 +48,9 @@ def checked_tokens(x: Tensor | np.ndarray) -> Tensor:
     torch.Size([2, 3])
     """
     x = as_tensor(x)
-    if not isinstance(x, Tensor) or x.dtype not in (torch.float32, torch.float64):
-        came = str(x.dtype) if isinstance(x, Tensor) else type(x).__name__
-        raise InputError(f"tokens must be a float32 or float64 tensor, got {came}; convert with torch.as_tensor")
+    if not isinstance(x, Tensor) or x.dtype not in (torch.float32, torch.float64) or x.layout != torch.strided:
+        came = f"{x.dtype} ({x.layout})" if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(f"tokens must be a dense float32 or float64 tensor, got {came}; convert with torch.as_tensor")
     if x.ndim != 2 or x.shape[0] < 2 or x.shape[1] < 1:
         raise InputError(f"tokens must have shape (n, d) with n >= 2 and d >= 1, got {tuple(x.shape)}")
     x = x.detach()
@@ -81,7 +89,7 @@ def inverse_temperatures(beta: Beta, dtype: torch.dtype) -> tuple[list[float], b
     """The values of ``beta`` and whether it was a single number.
 
     Args:
-        beta: a number or a non-empty 1-D sequence, dimensionless, each value finite in ``dtype`` and ≥ 0.
+        beta: a number or a non-empty 1-D sequence, dimensionless, each value ≥ 0, its square finite in ``dtype``.
 
     Raises:
         InputError: no value, more than one axis, a value that is negative, NaN or too large.
@@ -94,8 +102,34 @@ def inverse_temperatures(beta: Beta, dtype: torch.dtype) -> tuple[list[float], b
     values: list[Any] = [given] if single else list(given)
     if not values:
         raise InputError("beta must hold at least one number, got an empty sequence; give one, such as 1.0")
-    largest = math.nextafter(torch.finfo(dtype).max, math.inf)
+    largest = math.sqrt(torch.finfo(dtype).max)  # the Jacobian has β²
     checked = [real_number("beta", value, above=0.0, closed=True) for value in values]
     for value in checked:
         real_number("beta", value, below=largest, advice=f"the tokens are {dtype}")
     return checked, single
+
+
+def residual_factor(alpha: float) -> float:
+    """α if it is a number at least 0 whose square stays far inside the float range.
+
+    Raises:
+        InputError: anything else.
+
+    >>> residual_factor(0)
+    0.0
+    """
+    return real_number("alpha", alpha, above=0.0, below=1e100, closed=True)
+
+
+def tile_shape(tile: tuple[int, int]) -> tuple[int, int]:
+    """Rows and keys of a tile, each at least 1.
+
+    Raises:
+        InputError: anything else than two such numbers.
+
+    >>> tile_shape((8, 16))
+    (8, 16)
+    """
+    if not isinstance(tile, tuple | list) or len(tile) != 2:
+        raise InputError(f"tile must be two numbers, rows and keys at a time, got {tile!r}; (512, 512) is usual")
+    return whole_number("tile rows", tile[0], 1), whole_number("tile keys", tile[1], 1)

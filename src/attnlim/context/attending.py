@@ -18,6 +18,8 @@ TILE = (512, 512)
 LANES = 8
 # below this a weight would become a denormal number, a hundred times slower; that many of them still vanish
 FLOOR = {torch.float32: 1e-30, torch.float64: 1e-280}
+# products after which a weight is computed afresh, so that their rounding does not grow with the grid
+AFRESH = 16
 # steps of a grid that are equal but for the rounding of its values
 SAME_STEP = 1e-12
 
@@ -152,7 +154,7 @@ def boltzmann(
         if betas[1] - betas[0] > deepest:
             factor.clamp_(min=floor)
     for k, beta in enumerate(betas):
-        if uniform and k:
+        if uniform and k % AFRESH:
             torch.mul(weights, factor, out=weights)
         else:
             torch.mul(distance, -beta, out=weights).exp_()

@@ -11,52 +11,63 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlim.context.arguments import Beta, inverse_temperatures
+from attnlim.context.arguments import Beta, inverse_temperatures, residual_factor, tile_shape
 from attnlim.context.attending import TILE
 from attnlim.context.centred import CentredTokens
 from attnlim.context.pair_ratios import Directions, PairRatios, pair_ratios, with_closest
 from attnlim.context.row_sample import Rows, sampled_rows
-from attnlim.core.checks import InputError, real_number
+from attnlim.core.checks import InputError
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """The result of :func:`contraction`; floats and ints, or lists of them with one entry a β.
+    """The result of :func:`contraction`: numbers for one β, arrays (n_betas,) for a sequence.
 
     Attributes:
-        value: λ, the mean over pairs of (1 - cosine after)/(1 - cosine before), dimensionless. NaN where the layer
-            maps a token to 0, which has no direction.
+        value: λ, the mean over pairs of (1 - cosine after)/(1 - cosine before), dimensionless. NaN, as every field
+            about the tokens after, where the layer maps a token to 0, which has no direction.
         standard_error: of ``value``, by the jackknife over sampled rows; exactly 0 when all pairs are in.
         error: estimate of the rounding error of ``value``, see :func:`rounding_error`.
-        fraction_contracted: pairs whose ratio is below 1, of all pairs that have one.
-        min_cosine_before: the smallest cosine between two tokens (one number, it knows no β).
+        fraction_contracted: pairs whose ratio is below 1 by more than it can be told, of all pairs that have one. In
+            float32 a ratio is right to about 8 eps (4 + β(1-ρ̂)): frozen pairs that contract by less do not count.
+        min_cosine_before: the smallest cosine between two tokens.
         min_cosine: the smallest cosine after the layer.
         worst_ratio: the largest ratio of a pair.
-        worst_pair: the indices of that pair, counted from 0, ascending.
-        duplicates: pairs of one direction, which have no ratio and are left out (one number).
-        n_pairs: pairs that have a ratio (one number).
+        worst_pair: the indices of that pair, counted from 0, ascending; (2,) or (n_betas, 2), -1 where ``value`` is NaN.
+        duplicates: pairs of one direction, which have no ratio and are left out.
+        n_pairs: pairs that have a ratio.
+
+    Of sampled rows the extremes are those of the pairs among them: bounds from inside on those of all pairs.
     """
 
     value: Any
     standard_error: Any
     error: Any
     fraction_contracted: Any
-    min_cosine_before: float
+    min_cosine_before: Any
     min_cosine: Any
     worst_ratio: Any
     worst_pair: Any
-    duplicates: int
-    n_pairs: int
+    duplicates: Any
+    n_pairs: Any
 
     def at(self, k: int) -> Contraction:
         """The result at the k-th β alone."""
-        fields = {name: value[k] if isinstance(value, list) else value for name, value in vars(self).items()}
-        return Contraction(**fields)
+        return Contraction(**{name: plain(values[k]) for name, values in vars(self).items()})
 
     def __float__(self) -> float:
         if not isinstance(self.value, float):
             raise TypeError(f"this contraction has {len(self.value)} values, one a beta; take .value")
         return self.value
+
+
+def plain(value: Any) -> Any:
+    """A numpy number as Python's own, a row of two as a tuple.
+
+    >>> plain(np.float64(0.5)), plain(np.array([1, 2]))
+    (0.5, (1, 2))
+    """
+    return tuple(value.tolist()) if value.ndim else value.item()
 
 
 def contraction(
@@ -93,13 +104,13 @@ def contraction(
         tile: rows and keys at a time. It does not change the result beyond rounding.
 
     Returns:
-        A :class:`Contraction`, whose fields are lists for a sequence of β.
+        A :class:`Contraction`.
 
     Raises:
         InputError: bad tokens, ``beta``, ``alpha`` or ``rows``, or no pair of different directions.
 
     Cost: about 3 n²d operations a β (2d for the layer, d for the pairs) and 10 n²; memory 2 n·d a β and a few tiles.
-    With r rows r·n·2d and r²d.
+    With r rows r·n·2d and r²d. Pairs closer than about a thirtieth of the typical distance cost some twenty times more.
     Precision: cosines enter as half squared distances in centred coordinates, and from differences where they are
     small, so that nothing cancels; ``error`` is a first-order estimate, see :func:`rounding_error`.
     Twin: :func:`attnlim.context.naive.contraction`.
@@ -110,7 +121,7 @@ def contraction(
     """
     tokens = CentredTokens.of(x)
     betas, single = inverse_temperatures(beta, tokens.x.dtype)
-    alpha = real_number("alpha", alpha, above=0.0, closed=True)
+    alpha, tile = residual_factor(alpha), tile_shape(tile)
     rows = sampled_rows(rows, tokens.n_tokens, seed, least=3)
     rows = None if rows is None else rows.to(tokens.x.device)
     directions = Directions.of(tokens, betas, alpha, causal, rows, tile)
@@ -132,18 +143,19 @@ def rounding_error(
     spread: float,
     inverse_square: float,
     inverse_half: tuple[float, float],
+    rounded: float,
 ) -> float:
     r"""First-order estimate of the rounding error of λ.
 
     .. math::
         |\Delta\lambda| \lesssim \delta\lambda\,(1 + s\,\langle 1/h\rangle_0) + \frac{4}{\sqrt n}\sqrt{\lambda\,\nu}
-        + \nu, \qquad \nu = \delta^2\, s\, \langle 1/|x'|^2\rangle \langle 1/h\rangle,
+        + \nu, \qquad \nu = (\delta^2 s\, \langle 1/|x'|^2\rangle + \epsilon^2 s') \langle 1/h\rangle,
         \quad \delta = \epsilon\,(4 + \beta s)
 
-    An exponent βh is off by a few eps βs, so an attended mean by that times √s and a direction by that over |x'|.
-    A ratio r of a pair at half distance h then changes by 2√r times the direction's error over √h, and by its
-    square over h. Errors of different tokens are independent, so the first averages out as 1/√n, the second does
-    not. The first summand is the rounding of h itself.
+    s' is s after the layer. An exponent βh is off by a few eps βs, so an attended mean by that times √s and a
+    direction by that over |x'|, and by its own rounding. A ratio r of a pair at half distance h then changes by 2√r
+    times the direction's error over √h, and by its square over h. Errors of different tokens are independent, so
+    the first averages out as 1/√n, the second does not. The first summand is the rounding of h itself.
 
     Source: [*derived*](../derivations.md#contraction); held by tests against float64.
 
@@ -155,9 +167,10 @@ def rounding_error(
         inverse_square: ⟨1/|x'|²⟩ over the tokens after the layer.
         inverse_half: ⟨1/h⟩ over the pairs that were not computed in a higher precision, and ⟨1/h⟩_0 over those of
             them whose h was not.
+        rounded: ε²s', what the rounding of the directions themselves adds.
     """
     every, without_close = inverse_half
-    noise = relative**2 * spread * inverse_square * every
+    noise: float = (relative * relative * spread * inverse_square + rounded) * every
     return relative * value * (1 + spread * without_close) + 4 * math.sqrt(value * noise / n_tokens) + noise
 
 
@@ -183,21 +196,45 @@ def _result(
     inverse_half = (found.inverse_half / (met * n_pairs), far / (met * n_pairs))
     spread, eps = tokens.spread, torch.finfo(tokens.x.dtype).eps
     error = [
-        rounding_error(value[k], eps * (4 + beta * spread), n_rows, spread, directions.inverse_square[k], inverse_half)
+        rounding_error(
+            value[k],
+            eps * (4 + beta * spread),
+            n_rows,
+            spread,
+            directions.inverse_square[k],
+            inverse_half,
+            eps * eps * directions.spread_after[k],
+        )
         for k, beta in enumerate(betas)
     ]
-    fraction = [1 - expanded / (met * n_pairs) for expanded in found.expanded]
-    lowest = [1 - half for half in found.largest_half]
-    worst_pair: list[tuple[int, int] | None] = [
-        _named(pair if rows is None else rows[list(pair)].tolist()) for pair in found.worst_pair
-    ]
+    worst_pair = [_named(pair if rows is None else rows[list(pair)].tolist()) for pair in found.worst_pair]
+    of_tokens = np.array(
+        [
+            value,
+            standard_error,
+            error,
+            [1 - expanded / (met * n_pairs) for expanded in found.expanded],
+            [max(1 - half, -1.0) for half in found.largest_half],
+            found.worst_ratio,
+        ]
+    )
+    pairs = np.array(worst_pair)
     for k in directions.undefined:
-        for values in (value, standard_error, error, fraction, lowest, found.worst_ratio):
-            values[k] = math.nan
-        worst_pair[k] = None
-    before = 1 - found.largest_half_before
+        of_tokens[:, k], pairs[k] = math.nan, -1
+    value, standard_error, error, fraction, lowest, worst_ratio = of_tokens
+    every = np.ones(len(betas), dtype=np.int64)
+    before = every * max(1 - found.largest_half_before, -1.0)
     return Contraction(
-        value, standard_error, error, fraction, before, lowest, found.worst_ratio, worst_pair, duplicates, n_pairs
+        value,
+        standard_error,
+        error,
+        fraction,
+        before,
+        lowest,
+        worst_ratio,
+        pairs,
+        every * duplicates,
+        every * n_pairs,
     )
 
 

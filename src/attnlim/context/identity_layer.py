@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlim.context.arguments import Beta, inverse_temperatures
+from attnlim.context.arguments import Beta, inverse_temperatures, residual_factor, tile_shape
 from attnlim.context.attending import TILE, Attended, attend
 from attnlim.context.centred import CentredTokens
-from attnlim.core.checks import real_number
+from attnlim.core.checks import InputError
 
 
 def layer(
@@ -39,7 +39,7 @@ def layer(
         (n, d), or (n_betas, n, d) for a sequence, in the dtype and on the device of ``x``, without a gradient.
 
     Raises:
-        InputError: bad tokens, a negative, NaN or infinite ``beta`` or ``alpha``.
+        InputError: bad tokens, a negative, NaN or infinite ``beta`` or ``alpha``, a ``tile`` below 1, an output that overflows.
 
     Cost: n²(2d + about 3) operations a β, half of it if causal; memory n·d a β and a few tiles, never n².
     Precision: a few eps β(1-ρ̂). Twin: :func:`attnlim.context.naive.layer`.
@@ -49,9 +49,13 @@ def layer(
     """
     tokens = CentredTokens.of(x)
     betas, single = inverse_temperatures(beta, tokens.x.dtype)
-    alpha = real_number("alpha", alpha, above=0.0, closed=True)
-    attended = attend(tokens, betas, causal, tile=tile)
+    alpha = residual_factor(alpha)
+    attended = attend(tokens, betas, causal, tile=tile_shape(tile))
     after = torch.stack([mapped(tokens, attended, k, alpha).to(tokens.x) for k in range(len(betas))])
+    if not bool(torch.isfinite(after).all()):
+        raise InputError(
+            f"alpha times the tokens must be finite in {after.dtype}, got an overflow; scale the tokens down"
+        )
     return after[0] if single else after
 
 

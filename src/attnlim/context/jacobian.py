@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlim.context.arguments import Beta, inverse_temperatures
+from attnlim.context.arguments import Beta, inverse_temperatures, residual_factor, tile_shape
 from attnlim.context.attending import TILE
 from attnlim.context.centred import CentredTokens
 from attnlim.context.row_energies import RowEnergies, row_energies
 from attnlim.context.row_sample import Rows, sampled_rows
-from attnlim.core.checks import real_number, whole_number
+from attnlim.core.checks import whole_number
 
 
 @dataclass(frozen=True)
 class JacobianEnergy:
-    """The result of :func:`jacobian_energy`; floats, or lists of them with one entry a β. Dimensionless for unit tokens.
+    """The result of :func:`jacobian_energy`: numbers for one β, arrays (n_betas,) for a sequence; dimensionless.
 
     Attributes:
         total: η.
@@ -28,7 +28,7 @@ class JacobianEnergy:
         residual: the rest, with α and without β.
         distance: the energy of J less the Jacobian of x → x/|x| + αx, per entry as η: Theorem 2.5.
         standard_error: of ``total``: over sampled rows and over probes; exactly 0 with neither.
-        error: bound on the rounding error of ``total``.
+        error: estimate of the rounding error of ``total``, see :func:`rounding_error`; it holds for each part.
     """
 
     total: Any
@@ -41,7 +41,7 @@ class JacobianEnergy:
 
     def at(self, k: int) -> JacobianEnergy:
         """The result at the k-th β alone."""
-        return JacobianEnergy(**{name: values[k] for name, values in vars(self).items()})
+        return JacobianEnergy(**{name: values[k].item() for name, values in vars(self).items()})
 
     def __float__(self) -> float:
         if not isinstance(self.total, float):
@@ -84,14 +84,14 @@ def jacobian_energy(
         tile: rows and keys at a time. It does not change the result beyond rounding.
 
     Returns:
-        A :class:`JacobianEnergy`, whose fields are lists for a sequence of β.
+        A :class:`JacobianEnergy`.
 
     Raises:
         InputError: bad tokens, ``beta``, ``alpha``, ``rows`` or ``probes``.
 
     Cost: n²(6d + min(d², 2n) + about 15) operations a β, with probes 2d each in place of the minimum; memory n·d a β
     and tiles, never n².
-    Precision: ``error`` is a first-order bound. Twin: :func:`attnlim.context.naive.jacobian_energy`.
+    Precision: ``error`` is a first-order estimate. Twin: :func:`attnlim.context.naive.jacobian_energy`.
 
     >>> energy = jacobian_energy(torch.eye(2, dtype=torch.float64), beta=0.0)
     >>> round(energy.total, 9), round(energy.covariance, 9), energy.standard_error
@@ -99,7 +99,7 @@ def jacobian_energy(
     """
     tokens = CentredTokens.of(x)
     betas, single = inverse_temperatures(beta, tokens.x.dtype)
-    alpha = real_number("alpha", alpha, above=0.0, closed=True)
+    alpha, tile = residual_factor(alpha), tile_shape(tile)
     if probes is not None:
         probes = whole_number("probes", probes, 2, advice="use probes=None for the exact energy")
     chosen = sampled_rows(rows, tokens.n_tokens, seed, least=2)
@@ -121,22 +121,27 @@ def _result(
         variance += (1 - n_rows / tokens.n_tokens) * total.var(dim=1) / n_rows
     if probes is not None:
         variance += (found.probed / d).var(dim=1) / probes
-    means = {name: values.mean(dim=1).tolist() for name, values in parts.items()}
-    eta = total.mean(dim=1).tolist()
-    scale = float(
-        tokens.norm.pow(-2).mean()
-    )  # of η where the layer only normalises; on a line η is 0, its rounding not
-    error = [rounding_error(b, tokens.spread, max(e, scale), tokens.x.dtype) for b, e in zip(betas, eta, strict=True)]
-    return JacobianEnergy(eta, **means, standard_error=variance.sqrt().tolist(), error=error)
+    means = {name: values.mean(dim=1).cpu().numpy() for name, values in parts.items()}
+    eta = total.mean(dim=1).cpu().numpy()
+    # of η where the layer only normalises; on a line the sum is right and small
+    scale = float(tokens.norm.pow(-2).mean())
+    error = np.array(
+        [
+            rounding_error(b, tokens.spread, max(e, scale), tokens.x.dtype)
+            for b, e in zip(betas, eta.tolist(), strict=True)
+        ]
+    )
+    return JacobianEnergy(eta, **means, standard_error=variance.sqrt().cpu().numpy(), error=error)
 
 
 def rounding_error(beta: float, spread: float, eta: float, dtype: torch.dtype) -> float:
-    r"""Bound on the rounding error of η.
+    r"""First-order estimate of the rounding error of η.
 
-    .. math:: |\Delta\eta| \lesssim \epsilon\,(4 + \beta(1-\hat\rho))^2\, \max(\eta, \langle 1/|x|^2\rangle)
+    .. math:: |\Delta\eta| \lesssim 4\,\epsilon\,(4 + \beta(1-\hat\rho))^2\, \max(\eta, \langle 1/|x|^2\rangle)
 
     The covariance part is β² times squares of second moments of size 1-ρ̂, which are off by a few eps of that.
 
     Source: [*derived*](../derivations.md#contraction) to first order; held by tests against float64.
     """
-    return torch.finfo(dtype).eps * (4 + beta * spread) ** 2 * eta
+    exponent = 4 + beta * spread
+    return 4 * torch.finfo(dtype).eps * exponent * exponent * eta

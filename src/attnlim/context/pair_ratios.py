@@ -11,6 +11,7 @@ from torch import Tensor
 from attnlim.context.attending import attend, row_blocks
 from attnlim.context.centred import SAME_DIRECTION, CentredTokens, complete, half_distances, opposite
 from attnlim.context.identity_layer import mapped
+from attnlim.core.checks import InputError
 
 # pairs closer than this part of a token's own half square are computed from differences: above it the matrix
 # product's rounding is at most a thousand eps of their distance
@@ -31,6 +32,8 @@ class Directions:
         before, after: (n_rows, d+2) and (n_betas, n_rows, d+2), as points of :mod:`attnlim.context.centred`.
         closest: (n_rows,), half squared distance from which a pair is left to more precise outputs.
         inverse_square: one number a β, the mean of 1/|x_i'|², by which a direction multiplies the noise of an output.
+        spread_after: one number a β, the mean squared distance from the mean direction after the layer.
+        resolution: one number a β, how near to 1 a ratio cannot be told from it.
         undefined: the k at which a token is mapped to 0, which has no direction.
         ordered: whether a row meets the later rows alone, or every other row.
     """
@@ -40,6 +43,8 @@ class Directions:
     after: Tensor
     closest: Tensor
     inverse_square: list[float]
+    spread_after: list[float]
+    resolution: list[float]
     undefined: frozenset[int]
     ordered: bool
 
@@ -57,13 +62,19 @@ class Directions:
         attended = attend(tokens, betas, causal, rows, tile)
         after = attended.points  # written over: at 10^5 tokens the means of a grid take hundreds of megabytes
         undefined = set()
-        inverse_square = []
+        inverse_square: list[float] = []
         for k in range(len(betas)):
             moved = mapped(tokens, attended, k, alpha, rows)
-            length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-            if bool((length == 0).any()):
+            largest = moved.abs().amax(dim=1, keepdim=True)
+            if not bool(torch.isfinite(largest).all()):
+                raise InputError(
+                    "alpha times the tokens must be finite in float64, got an overflow; scale the tokens down"
+                )
+            if bool((largest == 0).any()):
                 undefined.add(k)
-            inverse_square.append(float(length.pow(-2).mean()))
+            moved /= largest  # first, so that no square overflows
+            length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
+            inverse_square.append(float((length * largest).pow(-2).mean()))
             moved /= length
             moved -= moved.mean(dim=0)
             after[k, :, :-2] = moved
@@ -71,8 +82,20 @@ class Directions:
         chosen = slice(None) if rows is None else rows
         before = tokens.points[chosen]
         closest = before[:, -1].to(tokens.norm) * (CLOSEST if before.dtype == torch.float32 else 0.0)
-        unit, alone = tokens.unit(chosen), rows is None
-        return cls(unit, before, after, closest, inverse_square, frozenset(undefined), alone)
+        spread_after = (2 * after[..., -1].mean(dim=1, dtype=tokens.norm.dtype)).tolist()
+        eps = torch.finfo(before.dtype).eps
+        resolution = [min(8 * eps * (4 + beta * tokens.spread), 0.5) for beta in betas]
+        return cls(
+            tokens.unit(chosen),
+            before,
+            after,
+            closest,
+            inverse_square,
+            spread_after,
+            resolution,
+            frozenset(undefined),
+            rows is None,
+        )
 
 
 @dataclass
@@ -81,7 +104,7 @@ class PairRatios:
 
     Attributes:
         row_sums: (n_betas, n_rows), float64, sums of ratios over the pairs of a row.
-        expanded: pairs with a ratio of 1 or more.
+        expanded: pairs whose ratio is not below 1 by more than it can be told.
         largest_half: largest half squared distance after the layer.
         worst_ratio, worst_pair: the largest ratio, and where; inside a tile first as that tile's first row and key,
             to be looked up once it is known to be the worst of all.
@@ -171,7 +194,7 @@ def _of_block(directions: Directions, part: slice, index: Tensor, n_keys: int, c
             ratio *= inverse
             torch.sum(ratio, dim=2, out=sums[k])
             torch.amax(ratio, dim=(0, 1, 2), out=largest[k])
-            torch.sum(ratio.ge_(1), dim=2, out=expanded[k])
+            torch.sum(ratio.ge_(1 - directions.resolution[k]), dim=2, out=expanded[k])
         row_sums += summed[0].flatten(1)[:, :height]
         counts = summed[1].flatten(1).sum(dim=1, dtype=row_sums.dtype).tolist()
         for k, (half, worst) in enumerate(zip(*extremes.tolist(), strict=True)):
@@ -200,7 +223,8 @@ def _worst_of_tile(directions: Directions, first: int, start: int, k: int, tile:
     _hide_repeated(before, directions, slice(first, first + len(row)), row[None], keys)
     before.masked_fill_(before <= CLOSE * directions.before[row, -1:], torch.inf)
     half_distances(opposite(directions.after[k, row])[None], directions.after[k, keys], ratio)
-    i, j = divmod(int((ratio / before).argmax()), keys.stop - start)
+    ratio = torch.where(before < torch.inf, ratio / before, -torch.inf)
+    i, j = divmod(int(ratio.argmax()), keys.stop - start)
     return first + i, start + j
 
 
@@ -228,7 +252,7 @@ def _of_close_pairs(directions: Directions, places: Tensor, first: int, closest_
         difference = directions.after[k, places[:, 0], :-2] - directions.after[k, places[:, 1], :-2]
         ratio = difference.to(before).square().sum(dim=1) / before
         found.row_sums[k].index_add_(0, i - first, ratio)
-        found.expanded[k] += float((ratio >= 1).sum())
+        found.expanded[k] += float((ratio >= 1 - directions.resolution[k]).sum())
         if float(ratio.amax()) > found.worst_ratio[k]:
             at = places[int(ratio.argmax())].tolist()
             found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = float(ratio.amax()), (at[0], at[1]), False

@@ -72,7 +72,8 @@ def row_energies(
     gram = probes is None and moments.n_features > tokens.n_tokens
     n_features = 0 if gram else moments.n_features
     height = max(1, min(tile[0], _MOMENTS // (len(betas) * max(n_features, 1))))
-    inverse_square = tokens.norm.pow(-2).to(tokens.offset)
+    # relative to the shortest token, since squares of norms may leave the range of float32
+    inverse_square = (tokens.norm.min() / tokens.norm).square().to(tokens.offset)
 
     parts, probed = [], []
     for part, index in row_blocks(chosen, height):
@@ -187,7 +188,7 @@ def _energies(
     distance = sums.distance.to(wide) / z
     product = distance[..., None] * bar - sums.distance_offset.to(wide) / z[..., None]  # C y
     trace = 2 * distance - 2 * to_mean - (product * unit).sum(dim=2)
-    squared = sums.squared.to(wide) / z[:, None] ** 2
+    squared = sums.squared.to(wide) / (z[:, None] * wide.min()) ** 2
     one, h, to, to_h, to_hh = squared.unbind(dim=1)
 
     bracket = 2 * beta * (to_mean * one - middle * h - to + (1 + 2 * beta) * to_h - beta * to_hh)
@@ -195,6 +196,8 @@ def _energies(
     by_probe = in_norm[:, None] * (square.to(wide) - product.square().sum(dim=2)[:, None])
     energy = by_probe.mean(dim=1)
     cross = beta * trace / norm
+    if d == 1:  # a line has no direction to change: what is left of these terms is rounding
+        bracket, by_probe, energy, cross = (torch.zeros_like(term) for term in (bracket, by_probe, energy, cross))
     attention = (d - 1) * (one + (own / norm) ** 2)
     without_probes = bracket + 2 * own * cross / norm + 2 * alpha * cross
     residual = 2 * alpha * (d - 1) * own / norm + alpha**2 * d

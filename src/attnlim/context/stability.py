@@ -116,7 +116,7 @@ def layers_to_collapse(
     # exact layers first: q settles at the rate α, up to rounding after 40/(1-α) layers
     settled = max(N_EXACT, math.ceil(40 / (1 - alpha)) if not normalise and alpha > 0 else 0)
     passed, rho, apart, q = walk.steps(rho, apart, q, end, settled)
-    if math.log(apart) <= end:
+    if apart <= math.exp(end):
         return float(passed)
     slow, start = 0.0, math.log(apart)
     if walk.slowness(start) <= SLOW:

@@ -87,8 +87,8 @@ def measure_cell(
 
         pairs = contraction(x, betas, alpha, causal, some_rows, seed=stream)
         found |= {name: _numbers(getattr(pairs, field), len(betas)) for name, field in CONTRACTION.items()}
-        found["min_cosine_before"] = pairs.min_cosine_before
-        found["duplicates"] = pairs.duplicates
+        found["min_cosine_before"] = pairs.min_cosine_before[0]
+        found["duplicates"] = pairs.duplicates[0]
     if "eta" in measure:
         from attnlim.context.jacobian import jacobian_energy
 
@@ -97,7 +97,7 @@ def measure_cell(
     if "focus" in measure:
         from attnlim.context.row_focus import focus
 
-        attended = focus(x, betas, causal)
+        attended = focus(x, betas, causal, some_rows, seed=stream)
         found |= {name: _numbers(getattr(attended, name).double().mean(dim=1), len(betas)) for name in FOCUS}
     return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
 
