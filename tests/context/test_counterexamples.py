@@ -85,7 +85,7 @@ def test_both_stay_false_as_n_grows() -> None:
         assert build(10**300).after == pytest.approx(limit, rel=1e-12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(2, 30),

@@ -101,7 +101,7 @@ def test_files_cut_short(tmp_path: Path, suffix: str) -> None:
         read_tokens(path)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(["npy", "safetensors"]), st.integers(0, 150), st.binary(min_size=1, max_size=4))
 def test_damaged_headers(tmp_path: Path, suffix: str, place: int, damage: bytes) -> None:
     """Whatever stands in the header, it is tokens or one line."""

@@ -84,7 +84,7 @@ def test_the_whole_gram_matrix_is_never_held() -> None:
     assert largest == 2500
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 30), st.integers(2, 6))
 def test_permuting_rotating_and_rescaling(seed: int, n: int, d: int) -> None:
     x = normal_tokens(n, d, seed)
@@ -162,7 +162,7 @@ def test_single_precision_gives_what_double_gives() -> None:
     assert float((1 - (y @ y.T).fill_diagonal_(0.0)).min()) <= 0 < geometry(x).one_minus_rho_2
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.floats(1e-5, 1e5), st.integers(1, 9))
 def test_one_direction_at_two_lengths_is_a_duplicate(seed: int, scale: float, d: int) -> None:
     x = normal_tokens(6, d + 1, seed)
