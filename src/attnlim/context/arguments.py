@@ -78,11 +78,26 @@ def unit_tokens(x: Tensor | np.ndarray) -> Tensor:
     >>> unit_tokens(torch.tensor([[3e-30, 4e-30], [0.0, 2.0]])).round(decimals=6).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
-    x = checked_tokens(x)
-    # the largest entry first, so that the squares neither overflow nor vanish
-    scaled = x / x.abs().amax(dim=1, keepdim=True)
-    unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    return unit
+    return directions(checked_tokens(x))[0]
+
+
+def directions(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x/|x| with its gradient, and |x|; the largest entry first, so that squares neither overflow nor vanish.
+
+    Args:
+        x: (n, d), checked already.
+
+    Returns:
+        (n, d) and (n,).
+
+    >>> [part.round(decimals=6).tolist() for part in directions(torch.tensor([[3.0, 4.0]], dtype=torch.float64))]
+    [[[0.6, 0.8]], [5.0]]
+    """
+    # the direction does not depend on that scale, so it may count as a constant
+    largest = x.detach().abs().amax(dim=1, keepdim=True)
+    scaled = x / largest
+    length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    return scaled / length, (length * largest)[:, 0]
 
 
 def inverse_temperatures(beta: Beta, dtype: torch.dtype) -> tuple[list[float], bool]:

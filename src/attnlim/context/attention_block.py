@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlim.context.arguments import as_tensor, checked_tokens, inverse_temperatures
+from attnlim.context.arguments import as_tensor, checked_tokens, directions, inverse_temperatures
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.core.seeds import generator
 
@@ -214,7 +214,7 @@ def block(
     # a list, so that a sequence of betas is refused as what it is: not a number
     beta = inverse_temperatures([beta], x.dtype)[0][0]
     alpha = real_number("alpha", alpha, above=0.0, closed=True)
-    y = _unit(x)
+    y, _ = directions(x)
     if weights is None:
         return _attend(beta * y[None], y[None], y[None], causal)[0] + alpha * x
     if (weights.width, weights.query.dtype, weights.query.device) != (x.shape[1], x.dtype, x.device):
@@ -225,17 +225,9 @@ def block(
     x = torch.einsum("hnk,hkd->nd", attended, weights.output) + alpha * x
     if weights.mlp_in is None or weights.mlp_out is None:
         return x
-    return x + F.gelu(_unit(x) @ weights.mlp_in.T) @ weights.mlp_out.T
+    return x + F.gelu(directions(x)[0] @ weights.mlp_in.T) @ weights.mlp_out.T
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Tensor:
     """Softmax attention (H, n, k); the fused kernels want an axis of sequences in front."""
     return F.scaled_dot_product_attention(query[None], key[None], value[None], is_causal=causal, scale=1.0)[0]
-
-
-def _unit(x: Tensor) -> Tensor:
-    """x/|x| with its gradient; the largest entry first, so that squares neither overflow nor vanish."""
-    # y does not depend on that scale, so it may count as a constant
-    scaled = x / x.detach().abs().amax(dim=1, keepdim=True)
-    unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    return unit

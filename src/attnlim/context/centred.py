@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlim.context.arguments import checked_tokens
+from attnlim.context.arguments import checked_tokens, directions
 
 # unit vectors of one direction differ by less than this in float64, whatever the lengths of the tokens
 SAME_DIRECTION = 8 * torch.finfo(torch.float64).eps
@@ -85,11 +85,6 @@ class CentredTokens:
         """(n, d), c_i = y_i - centre."""
         return self.points[:, : self.width]
 
-    @property
-    def half_square(self) -> Tensor:
-        """(n,), |c_i|²/2."""
-        return self.points[:, -1]
-
     def unit(self, index: Tensor | slice) -> Tensor:
         """(n_rows, d), y_i in float64, on the device of ``norm``."""
         return _unit(self.x[index])[0]
@@ -143,9 +138,5 @@ def _wide_device(x: Tensor) -> torch.device:
 
 
 def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
-    """y and |x| in float64; the largest entry first, so that the squares neither overflow nor vanish."""
-    wide = x.to(_wide_device(x), torch.float64)
-    largest = wide.abs().amax(dim=1, keepdim=True)
-    scaled = wide / largest
-    length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    return scaled / length, (length * largest)[:, 0]
+    """y and |x| in float64."""
+    return directions(x.to(_wide_device(x), torch.float64))
