@@ -178,7 +178,7 @@ def causal() -> Figure:
     left.axhline(0.5, color=MUTED, lw=1, ls=DASHED)
     n, width, middle = 4096, 512, 1024
     x = gaussian_tokens(n, width, RHO, SEED)
-    rho_hat = geometry(x, rows=512).rho_hat
+    rho_hat = geometry(x, anchors=512).rho_hat
     beta = math.log(middle) / (1 - rho_hat)
     perplexity = focus(x, beta, causal=True).perplexity.numpy()
     seen = np.arange(1, n + 1)

@@ -119,5 +119,41 @@ def test_bad_input_is_refused() -> None:
         bridge_exponents([0.5], [64, 256], width=0)
     with pytest.raises(InputError, match="rho must be"):
         bridge_exponents([0.5], [64, 256], rho=1.0)
+
+
+def test_bad_arguments_of_the_scores_are_refused() -> None:
+    x, rows, g = torch.eye(3, 2) + 1, [0, 2], torch.eye(2)
     with pytest.raises(InputError, match="zero norm"):
-        mixed_scores(torch.zeros(3, 2), torch.tensor([0]), torch.eye(2), [0.5])
+        mixed_scores(torch.zeros(3, 2), rows, g, [0.5])
+    for bad in ([3], [], [1, 1]):
+        with pytest.raises(InputError, match="rows must be at least 1 different indices below 3"):
+            mixed_scores(x, bad, g, [0.5])
+    for bad in ([-1], [0.5], [[0]]):
+        with pytest.raises(InputError, match="an index in rows must be a whole number of at least 0"):
+            mixed_scores(x, bad, g, [0.5])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="rows must be indices of rows, got 1; give a list"):
+        mixed_scores(x, 1, g, [0.5])  # type: ignore[arg-type]
+    for noise in (torch.eye(3), torch.ones(2), torch.ones(2, 2, dtype=torch.complex64)):
+        with pytest.raises(
+            InputError, match=r"noise must be a real tensor of shape \(2, 2\) for tokens of width 2, got"
+        ):
+            mixed_scores(x, rows, noise, [0.5])
+    with pytest.raises(InputError, match=r"noise must be a real tensor of shape \(2, 2\) .* got list"):
+        mixed_scores(x, rows, g.tolist(), [0.5])  # type: ignore[arg-type]
+    for value in (math.nan, math.inf, 1e39):  # the last one is beyond the float32 of the tokens
+        with pytest.raises(InputError, match="noise must be finite in torch.float32, got NaN or inf"):
+            mixed_scores(x, rows, torch.full((2, 2), value, dtype=torch.float64), [0.5])
+    for epsilon in ([-0.1], [1.1], [math.nan], ["half"]):
+        with pytest.raises(InputError, match=r"epsilon must be a number in \[0, 1\]"):
+            mixed_scores(x, rows, g, epsilon)  # type: ignore[arg-type]
+    for empty in ([], 0.5, "0.5"):
+        with pytest.raises(InputError, match="epsilon must hold at least one number"):
+            mixed_scores(x, rows, g, empty)  # type: ignore[arg-type]
+
+
+def test_scores_take_arrays_and_keep_the_order_of_the_rows() -> None:
+    x, g = gaussian_tokens(9, 4, 0.5), noise(4)
+    both = mixed_scores(x, [5, 2], g, [0.2, 0.9])
+    for rows in (np.array([5, 2]), torch.tensor([5, 2]), (5, 2)):
+        assert torch.equal(mixed_scores(x.numpy(), rows, g.numpy(), np.array([0.2, 0.9])), both)  # type: ignore[arg-type]
+    assert torch.equal(mixed_scores(x, [2, 5], g, [0.2, 0.9]), both.flip(1))

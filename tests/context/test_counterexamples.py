@@ -82,7 +82,9 @@ def test_both_stay_false_as_n_grows() -> None:
         scores = build(6).cosines[0, 2:]
         rates = np.diff(np.log(errors)) / np.diff(np.log([float(n) for n in sizes]))
         assert rates == pytest.approx(-0.67 * (scores[0] - scores[1]), rel=1e-2)
-        assert build(10**300).after == pytest.approx(limit, rel=1e-12)
+        # also where the number of tokens is no float any more
+        for n in (10**300, 10**400, 10**4000):
+            assert build(n).after == pytest.approx(limit, rel=1e-12)
 
 
 @settings(max_examples=100, deadline=None)
@@ -134,6 +136,8 @@ def test_bad_input_is_refused() -> None:
         for gamma in (-1.0, math.nan):
             with pytest.raises(InputError, match="gamma must be"):
                 build(10, gamma)
+        with pytest.raises(InputError, match="beta = gamma ln n must be a finite number, got inf"):
+            build(10**400, 1e306)
     with pytest.raises(InputError, match=r"rho_1 must be a number in \(0, 1\), got -0.1"):
         counterexample_pair(rho_1=-0.1)
     with pytest.raises(InputError, match=r"rho_2 must be a number in \(0.5, 1\), got 0.4"):

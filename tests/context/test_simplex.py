@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import mpmath
@@ -75,6 +76,29 @@ def test_sixty_digits(n: int, one_minus_rho: float, scale: float, alpha: float) 
     slack = 4 * ((1 - rho) * beta + math.log(n) + 4) * 2.0**-52
     for came, wanted in zip((step.rho, step.one_minus_rho, step.q, step.self_weight), exact, strict=True):
         assert came == pytest.approx(wanted, rel=slack, abs=1e-300)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 1000, 10**6, 10**30])
+@pytest.mark.parametrize("above", [0.5, 1e-3, 1e-6, 1e-9, 1e-12, 1e-15])
+@pytest.mark.parametrize("alpha", [0.0, 1e-3, 0.7])
+def test_down_to_the_least_cosine(n: int, above: float, alpha: float) -> None:
+    """ρ → -1/(n-1), where 1 + (n-1)ρ is all that a uniform row leaves, and cancels."""
+    rho = -(1 - above) / (n - 1)
+    for beta in (0.0, 1e-3, 1.0, 40.0):
+        with mpmath.workdps(120):
+            exact = exact_step(n, rho, beta, 1.0, alpha)
+        step = simplex_step(n, rho, beta=beta, alpha=alpha)
+        slack = 4 * ((1 - rho) * beta + math.log(n) + 4) * 2.0**-52
+        # at β = 0 the printed p - b leaves 1e-118 of 0
+        for came, wanted in zip((step.one_minus_rho, step.q, step.self_weight), exact[1:], strict=True):
+            assert came == pytest.approx(float(wanted), rel=slack, abs=1e-80)
+        assert step.rho == pytest.approx(float(exact[0]), abs=slack)
+
+
+def test_large_residuals_leave_the_tokens_as_they_are() -> None:
+    step, pair = simplex_step(10, 0.3, gamma=1.0, alpha=1e100), causal_simplex_pair(3, 7, 0.3, beta=1.0, alpha=1e100)
+    assert (step.rho, step.one_minus_rho, step.q) == pytest.approx((0.3, 0.7, 1e200), rel=1e-15)
+    assert (pair.rho, pair.one_minus_rho, pair.q_i, pair.q_j) == pytest.approx((0.3, 0.7, 1e200, 1e200), rel=1e-15)
 
 
 @pytest.mark.parametrize("rho", [-(2.0**-5), 0.0, 0.25, 1 - 2.0**-40])
@@ -178,8 +202,15 @@ def test_bad_norm_residual_and_rows_are_refused() -> None:
         simplex_step(10**400, one_minus_rho=1.0, gamma=0.5)
     with pytest.raises(InputError, match="q must be a finite number above 0, got 0"):
         simplex_step(10, 0.5, gamma=1.0, q=0)
-    with pytest.raises(InputError, match=r"alpha must be a finite number of at least 0, got -0.1"):
-        simplex_step(10, 0.5, gamma=1.0, alpha=-0.1)
+    for alpha in (-0.1, 1e200, math.nan):
+        with pytest.raises(InputError, match=rf"alpha must be a number in \[0, 1e\+100\], got {re.escape(str(alpha))}"):
+            simplex_step(10, 0.5, gamma=1.0, alpha=alpha)
+    for call in (
+        lambda: simplex_step(10, 0.5, gamma=1.0, q=1e200, alpha=1e60),
+        lambda: causal_simplex_pair(2, 10, 0.5, beta=1.0, q=1e200, alpha=1e60),
+    ):
+        with pytest.raises(InputError, match="the squared norm after the layer must be a finite number, got inf; take"):
+            call()
     with pytest.raises(InputError, match="row_j must be a whole number of at least 6, got 5; row_j must come after"):
         causal_simplex_pair(5, 5, 0.5, beta=1.0)
     with pytest.raises(InputError, match="row_i must be a whole number of at least 1, got 0"):

@@ -163,7 +163,7 @@ def test_causal_mean_tends_to_the_full_one() -> None:
         ({"gamma": None}, "got neither"),
         ({"gamma": math.nan}, "gamma must be"),
         ({"q": 0.0}, "q must be a finite number above 0"),
-        ({"alpha": -1.0}, "alpha must be a finite number of at least 0"),
+        ({"alpha": -1.0}, r"alpha must be a number in \[0, 1e\+100\]"),
         ({"n_tokens": 10**10, "causal": True}, "summed over its rows, at most 1000000000"),
     ],
 )

@@ -72,6 +72,24 @@ def test_digits_survive_where_the_cosine_rounds_to_one() -> None:
     assert simplex_step(1000, one_minus_rho=0.0, beta=2.0).one_minus_rho == 0
 
 
+@pytest.mark.parametrize("n", [3, 10, 1000])
+@pytest.mark.parametrize("above", [1e-2, 1e-5, 1e-8])
+def test_near_the_least_cosine(n: int, above: float) -> None:
+    """What the docstring says of ρ < 0: a rounded ρ is off by eps/S of S, and with it a q' that only the mean makes."""
+    rho, betas = -(1 - above) / (n - 1), [4.0, 0.3, 0.0]
+    found = simplex_cascade(n, 3, rho, beta=betas)
+    with mpmath.workdps(60):
+        cosine, q, least = mpmath.mpf(rho), mpmath.mpf(1), mpmath.mpf(1)
+        for layer, beta in enumerate(betas):
+            p = 1 / (1 + (n - 1) * mpmath.exp(-(1 - cosine) * beta))
+            c, b, s = -p * mpmath.expm1(-(1 - cosine) * beta), (1 - p) / (n - 1), 1 + (n - 1) * cosine
+            least = min(least, s)
+            q = c**2 + 2 * c * b * s + b**2 * n * s
+            cosine = 1 - c**2 * (1 - cosine) / q
+            slack = 8 * (2 * beta + math.log(n) + 4) * 2.0**-52 * (layer + 1)
+            assert found.q[layer + 1] == pytest.approx(float(q), rel=slack + 4 * 2.0**-52 / float(least) * (layer > 0))
+
+
 def test_a_critical_layer_makes_the_next_one_subcritical() -> None:
     n = 10**60
     cascade = simplex_cascade(n, 3, 0.3, gamma=critical_gamma(0.3))
@@ -110,5 +128,5 @@ def test_bad_input_is_refused() -> None:
         simplex_cascade(10, 2, gamma=1.0, one_minus_rho=-1e-20)
     with pytest.raises(InputError, match="rho must be"):
         simplex_cascade(10, 2, gamma=1.0, one_minus_rho=1.2)
-    with pytest.raises(InputError, match="n_layers must be a whole number of at least 0, got -1"):
-        simplex_cascade(10, -1, 0.5, gamma=1.0)
+    with pytest.raises(InputError, match="layer 2 of 4: the squared norm after the layer must be .* got inf"):
+        simplex_cascade(10, 4, 0.5, gamma=1.0, alpha=1e80)

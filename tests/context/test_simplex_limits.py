@@ -101,6 +101,35 @@ def test_curves_of_different_n_collapse_in_the_window() -> None:
         assert worst <= 0.25 / (n - 1) + 1e-12
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_cosines_after_the_layer_collapse_in_the_window(alpha: float) -> None:
+    """1-ρ' at a fixed t falls on one curve too: its limit with p = logistic(t)."""
+    rho = 0.3
+    for n in (10**2, 10**4, 10**8, 10**300):
+        worst = 0.0
+        for t in np.linspace(-6, 6, 25):
+            gamma = (1 + t / math.log(n)) / (1 - rho)
+            if gamma >= 0:
+                own = (1 - rho) * (1 / (1 + math.exp(-t)) + alpha) ** 2
+                limit = own / (rho * (1 + alpha) ** 2 + own)
+                step = simplex_step(n, rho, gamma, alpha=alpha)
+                worst = max(worst, abs(step.one_minus_rho - limit))
+                assert step.rho == pytest.approx(1 - limit, abs=6.5 * (1 - rho) / rho / (n - 1) + 1e-11)
+        # c = p + a - (1-p)/(n-1) and q' = (1-1/n) c²(1-ρ) + (ρ + (1-ρ)/n)(1+a)² differ from p + a and the limit's
+        # denominator by at most 1/(n-1) and 4(1-ρ)(1+a)²/(n-1), p from logistic(t) by 1/4(n-1): relative to a
+        # denominator of at least ρ(1+a)², 6.5 (1-ρ)/ρ of 1/(n-1) together; ln n rounds as above
+        assert worst <= 6.5 * (1 - rho) / rho / (n - 1) + 1e-11
+    # the control: at one γ beside the threshold, not at one t, the curves of different n lie apart
+    few, many = (simplex_step(n, rho, 1.1 * critical_gamma(rho), alpha=alpha).one_minus_rho for n in (10**2, 10**8))
+    assert many - few > 0.05
+
+
+def test_residuals_up_to_the_largest() -> None:
+    for name in ("subcritical", "critical", "supercritical"):
+        limit = simplex_limit(0.3, phase=name, alpha=1e100)
+        assert (limit.rho, limit.one_minus_rho, limit.q) == pytest.approx((0.3, 0.7, 1e200), rel=1e-15)
+
+
 def test_window_width_is_exact_and_shrinks_as_one_over_log_n() -> None:
     assert window_width(10**6, 0.5) == pytest.approx(0.64, abs=0.005)
     n, rho = 1000, 0.4
@@ -156,6 +185,10 @@ def test_bad_input_is_refused() -> None:
         simplex_limit(0.5, gamma=math.nan)
     with pytest.raises(InputError, match="q must be"):
         simplex_limit(0.5, gamma=1.0, q=-1.0)
+    with pytest.raises(InputError, match=r"alpha must be a number in \[0, 1e\+100\], got 1e\+200"):
+        simplex_limit(0.5, gamma=1.0, alpha=1e200)
+    with pytest.raises(InputError, match="the squared norm after the layer must be a finite number, got inf"):
+        simplex_limit(0.5, gamma=1.0, alpha=1e100, q=1e200)
     with pytest.raises(InputError, match="rho must be"):
         critical_gamma(1.0)
     with pytest.raises(InputError, match="gamma must be"):

@@ -99,7 +99,9 @@ def test_bad_input_is_refused() -> None:
         simplex_stack(10, 2, 9, 0.5, gamma=1.0)
     with pytest.raises(InputError, match="gamma must be a number or one a layer"):
         simplex_stack(10, 2, 10, 0.5, gamma=[1.0])
-    with pytest.raises(InputError, match="squared norms must stay in the float range, got inf after layer 323"):
+    with pytest.raises(
+        InputError, match="layer 323 of 2000: the squared norm after the layer must be a finite number, got inf"
+    ):
         simplex_stack(10, 2000, 10, 0.5, beta=1.0, alpha=3.0)
     with pytest.raises(InputError, match="alpha must be"):
         simplex_stack(10, 2, 10, 0.5, gamma=1.0, alpha=-1.0)

@@ -10,8 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.context.standard_errors import claim_over_spread, range_by_chance
 
 from attnlim.context.cosine import mean_cosine
+from attnlim.context.row_sample import sampled_rows
 from attnlim.context.samplers import draw, gaussian_tokens, simplex_tokens, sphere_tokens
 from attnlim.context.token_geometry import TokenGeometry, geometry
 from attnlim.core.checks import InputError
@@ -62,10 +64,10 @@ def test_equals_its_twin(n: int, d: int) -> None:
 
 
 @pytest.mark.parametrize("tile", [1, 7, 62, 63, 1000])
-@pytest.mark.parametrize("rows", [None, [0, 5, 62], range(63)])
-def test_the_tile_does_not_matter(tile: int, rows: range | list[int] | None) -> None:
+@pytest.mark.parametrize("anchors", [None, 3, range(63)])
+def test_the_tile_does_not_matter(tile: int, anchors: range | int | None) -> None:
     x = normal_tokens(63, 2)
-    same(geometry(x, rows, tile=tile), geometry(x, rows))
+    same(geometry(x, anchors, tile=tile), geometry(x, anchors))
 
 
 def test_the_whole_gram_matrix_is_never_held() -> None:
@@ -177,7 +179,7 @@ def test_duplicates_are_pairs() -> None:
     x[10:14] = x[3]
     x[40] = x[41]
     assert geometry(x, tile=8).duplicates == 10 + 1
-    assert geometry(x, rows=[3, 40, 41]).duplicates == 4 + 1
+    assert geometry(x, anchors=[3, 40, 41]).duplicates == 4 + 1
     assert geometry(torch.ones(30, 4)).duplicates == 435
     x[41] = -x[40]
     assert geometry(x).duplicates == 10
@@ -191,36 +193,38 @@ def test_tokens_that_have_all_come_together() -> None:
     assert found.duplicates == 0
 
 
-def test_named_rows_are_the_pairs_with_an_end_among_them() -> None:
-    x, rows = normal_tokens(40, 3), [31, 2, 17]
+def test_anchors_are_the_pairs_with_an_end_among_them() -> None:
+    x, anchors = normal_tokens(40, 3), [31, 2, 17]
     y = x / x.norm(dim=1, keepdim=True)
     cosines = (y @ y.T).numpy()
-    others = [[cosines[i, j] for j in range(40) if j != i] for i in rows]
-    for given_as in (rows, np.array(rows), torch.tensor(rows)):
+    others = [[cosines[i, j] for j in range(40) if j != i] for i in anchors]
+    for given_as in (anchors, np.array(anchors), torch.tensor(anchors)):
         found = geometry(x, given_as)
         assert (found.rho_1, found.rho_2) == pytest.approx((np.min(others), np.max(others)), abs=1e-14)
         variances = np.array([np.var(row) for row in others])
         assert found.score_variance == pytest.approx(variances.mean(), abs=1e-14)
-        error = math.sqrt(variances.var(ddof=1) / 3 * (1 - 3 / 40))
-        assert found.score_variance_standard_error == pytest.approx(error, rel=1e-11)
+        assert math.isnan(found.score_variance_standard_error)
         assert found.n_pairs == 3 * 39 - 3
         assert (found.rho_hat, found.q_1) == (geometry(x).rho_hat, geometry(x).q_1)
-    assert math.isnan(geometry(x, [5]).score_variance_standard_error)
+    assert math.isnan(geometry(x, 1).score_variance_standard_error)
+    drawn = sampled_rows(3, 40, seed=2, least=1)
+    assert drawn is not None
+    variances = np.array([np.delete(cosines[i], i).var() for i in drawn.tolist()])
+    error = math.sqrt(variances.var(ddof=1) / 3 * (1 - 3 / 40))
+    assert geometry(x, 3, seed=2).score_variance_standard_error == pytest.approx(error, rel=1e-11)
     assert geometry(x, 5) == geometry(x, 5) != geometry(x, 5, seed=1)
     same(geometry(x, 40), geometry(x))
-    same(geometry(x, 10**6), geometry(x))
 
 
-def test_sampled_rows_estimate_the_variance() -> None:
-    x = draw("gaussian", 500, 8, 0.5)
-    exact = geometry(x).score_variance
-    found = [geometry(x, 50, seed=seed) for seed in range(60)]
+def test_drawn_anchors_estimate_the_variance() -> None:
+    x, draws = draw("gaussian", 500, 8, 0.5), 100
+    exact = geometry(x)
+    found = [geometry(x, 50, seed=seed) for seed in range(draws)]
     values = np.array([one.score_variance for one in found])
-    assert values.mean() == pytest.approx(exact, abs=4 * values.std(ddof=1) / math.sqrt(60))
-    # 60 spreads of an estimate have a relative error near 1/√120, so a quarter is well beyond chance
-    claimed = np.mean([one.score_variance_standard_error for one in found])
-    assert claimed == pytest.approx(values.std(ddof=1), rel=0.35)
-    assert all(geometry(x).rho_1 <= one.rho_1 and one.rho_2 <= geometry(x).rho_2 for one in found)
+    assert values.mean() == pytest.approx(exact.score_variance, abs=4 * values.std(ddof=1) / math.sqrt(draws))
+    low, high = range_by_chance(draws, 49)
+    assert low < claim_over_spread(values, np.array([one.score_variance_standard_error for one in found])) < high
+    assert all(exact.rho_1 <= one.rho_1 and one.rho_2 <= exact.rho_2 for one in found)
 
 
 def test_no_gradient_and_no_change_of_the_tokens() -> None:
@@ -247,11 +251,13 @@ def test_bad_input_is_refused() -> None:
         geometry(bad)
     with pytest.raises(InputError, match="tile must be a whole number of at least 1, got 0"):
         geometry(good, tile=0)
-    with pytest.raises(InputError, match="rows must be a whole number of at least 1, got 0"):
+    with pytest.raises(InputError, match="anchors must be a whole number of at least 1, got 0"):
         geometry(good, 0)
-    for rows in ([], [0.5], [[0, 1]]):
-        with pytest.raises(InputError, match="rows must be None, a number or a list of indices"):
-            geometry(good, rows)  # type: ignore[arg-type]
-    for indices in ([0, 5], [-1], [2, 2]):
-        with pytest.raises(InputError, match="rows must be different indices from 0 to 4"):
+    with pytest.raises(InputError, match="anchors must be at most the 5 tokens, got 6; use anchors=None for all"):
+        geometry(good, 6)
+    for anchors in ([0.5], [[0, 1]], [-1]):
+        with pytest.raises(InputError, match="an index in anchors must be a whole number of at least 0"):
+            geometry(good, anchors)  # type: ignore[arg-type]
+    for indices in ([], [0, 5], [2, 2]):
+        with pytest.raises(InputError, match="anchors must be at least 1 different indices below 5"):
             geometry(good, indices)

@@ -36,7 +36,7 @@ def test_blocks_equal_the_plain_softmax(block: int, monkeypatch: pytest.MonkeyPa
     x = tokens(n, width, 0.4, 1, 3, block)
     y = x / np.linalg.norm(x, axis=1, keepdims=True)
     cosines = y @ y.T
-    shape = geometry(x, rows=list(range(rows)))
+    shape = geometry(x, list(range(rows)))
     # tokens and cosines are float32, so 1-ρ̂ and v are right to a few 1e-7 of 1
     assert found["rho_hat"] == pytest.approx(shape.rho_hat, abs=1e-6)
     assert found["score_variance"] == pytest.approx(shape.score_variance, abs=1e-6)

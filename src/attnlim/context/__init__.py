@@ -8,7 +8,7 @@ Where things are; every file holds one idea:
   ``counterexamples``
 - **the layer**: ``identity_layer`` (K = Q = V = I), ``attention_block`` (weights, heads, MLP)
 - **streaming kernels under it**: ``centred`` (coordinates without cancellation), ``attending`` (one pass for all β),
-  ``pair_ratios``, ``row_energies``, ``second_moments``; ``row_sample``
+  ``layer_directions``, ``pair_ratios``, ``row_energies``, ``second_moments``; ``row_sample``
 - **measures**: ``contracting`` (λ), ``jacobian`` (η, exact), ``hutchinson`` (η of any function, by probes),
   ``row_focus`` (tokens attended), ``phases`` and ``focus_thresholds`` (κ, γ_1, γ_2)
 - **many layers**: ``simplex_layers``, ``stability`` and ``stack_jacobian`` in closed form, ``simulated_cascade``

@@ -82,7 +82,7 @@ def unit_tokens(x: Tensor | np.ndarray) -> Tensor:
 
 
 def directions(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x/|x| with its gradient, and |x|; the largest entry first, so that squares neither overflow nor vanish.
+    """x/|x| with its gradient, and |x|, right even where the squares of the entries would overflow or vanish.
 
     Args:
         x: (n, d), checked already.
@@ -93,7 +93,11 @@ def directions(x: Tensor) -> tuple[Tensor, Tensor]:
     >>> [part.round(decimals=6).tolist() for part in directions(torch.tensor([[3.0, 4.0]], dtype=torch.float64))]
     [[[0.6, 0.8]], [5.0]]
     """
-    # the direction does not depend on that scale, so it may count as a constant
+    length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    limits = torch.finfo(x.dtype)
+    if bool(((length > math.sqrt(limits.tiny) / limits.eps) & (length < math.inf)).all()):
+        return x / length, length[:, 0]
+    # the direction does not depend on the scale, so it may count as a constant
     largest = x.detach().abs().amax(dim=1, keepdim=True)
     scaled = x / largest
     length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
@@ -122,18 +126,6 @@ def inverse_temperatures(beta: Beta, dtype: torch.dtype) -> tuple[list[float], b
     for value in checked:
         real_number("beta", value, below=largest, advice=f"the tokens are {dtype}")
     return checked, single
-
-
-def residual_factor(alpha: float) -> float:
-    """α if it is a number at least 0 whose square stays far inside the float range.
-
-    Raises:
-        InputError: anything else.
-
-    >>> residual_factor(0)
-    0.0
-    """
-    return real_number("alpha", alpha, above=0.0, below=1e100, closed=True)
 
 
 def tile_shape(tile: tuple[int, int]) -> tuple[int, int]:

@@ -16,6 +16,8 @@ from attnlim.context.centred import CentredTokens, half_distances, opposite
 TILE = (512, 512)
 # a tile's rows in lanes: a batch of products that cores take one each, faster than one product split among them
 LANES = 8
+# from this width on the weights of many β make one product with the keys; below it a tile is better used while in cache
+WIDE, STACKED = 256, 16
 # below this a weight would become a denormal number, a hundred times slower; that many of them still vanish
 FLOOR = {torch.float32: 1e-30, torch.float64: 1e-280}
 # products after which a weight is computed afresh, so that their rounding does not grow with the grid
@@ -67,25 +69,33 @@ def attend(
     """
     chosen = torch.arange(tokens.n_tokens, device=tokens.x.device) if rows is None else rows
     attended = Attended(
-        tokens.points.new_empty(len(betas), len(chosen), tokens.width + 2),
+        tokens.points.new_empty(len(chosen), len(betas), tokens.width + 2).transpose(0, 1),
         tokens.points.new_empty(len(betas), len(chosen)),
     )
+    stacked = min(len(betas), STACKED) if tokens.width >= WIDE else 1
     for part, index in row_blocks(chosen, tile[0]):
         n_rows = part.stop - part.start
         # views are made before the loops: their cost would be a third of the time
-        mean = [tokens.points.new_zeros(*index.shape, tokens.width) for _ in betas]
+        mean = tokens.points.new_zeros(len(betas), *index.shape, tokens.width)
+        alone, together = mean.unbind(), [some.view(-1, tokens.width) for some in torch.split(mean, stacked)]
         partition = tokens.points.new_zeros(len(betas), *index.shape)
         tile_sums = torch.empty_like(partition)
         sums = tile_sums.unbind()
-        for keys, hidden, distance, scratch in key_tiles(tokens, index, causal, tile[1]):
-            offset = tokens.offset[keys].expand(len(index), -1, -1)
+        for keys, hidden, distance, scratch in key_tiles(tokens, index, causal, tile[1], stacked):
+            offset = tokens.offset[keys]
+            of_lanes = offset.expand(len(index), -1, -1)
             for k, weights in enumerate(boltzmann(distance, betas, scratch, hidden)):
-                mean[k].baddbmm_(weights, offset)
                 torch.sum(weights, dim=2, out=sums[k])
+                if stacked == 1:
+                    alone[k].baddbmm_(weights, of_lanes)
+                elif (k + 1) % stacked == 0 or k + 1 == len(betas):
+                    n_filled = k % stacked + 1
+                    together[k // stacked].addmm_(scratch[:n_filled].view(-1, len(offset)), offset)
             partition += tile_sums
         attended.partition[:, part] = partition.flatten(1)[:, :n_rows]
         for k in range(len(betas)):
-            attended.mean[k, part] = mean[k].div_(partition[k, ..., None]).flatten(0, 1)[:n_rows]
+            total = attended.partition[k, part, None]
+            torch.div(mean[k].flatten(0, 1)[:n_rows], total, out=attended.mean[k, part])
     return attended
 
 
@@ -106,20 +116,24 @@ def row_blocks(rows: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
 
 
 def key_tiles(
-    tokens: CentredTokens, index: Tensor, causal: bool, size: int
+    tokens: CentredTokens, index: Tensor, causal: bool, size: int, stacked: int = 1
 ) -> Iterator[tuple[slice, Tensor | None, Tensor, Tensor]]:
-    """Tiles for a block of rows: the keys, which entries are hidden (None: none), h_ij, and room for two tiles more.
+    """Tiles for a block of rows: the keys, which entries are hidden (None: none), h_ij, and room for 1 + stacked more.
 
     A tile is (n_lanes, height, n_keys). Memory is taken once a block: it holds its values until the next is asked for.
     """
     left = opposite(tokens.points[index])
     last = int(index[-1, -1]) + 1 if causal else tokens.n_tokens
     first = int(index[0, 0]) if causal else last
-    room = left.new_empty(3, index.numel() * min(size, last))
+    room = left.new_empty(2 + stacked, index.numel() * min(size, last))
     for start in range(0, last, size):
         keys = slice(start, min(start + size, last))
-        tiles = room[:, : index.numel() * (keys.stop - start)].view(3, *index.shape, -1)
-        half_distances(left, tokens.points[keys], tiles[0])
+        tiles = room[:, : index.numel() * (keys.stop - start)].view(2 + stacked, *index.shape, -1)
+        half_distances(left, tokens.points[keys], tiles[0]).clamp_(min=0.0)
+        # a token's distance to itself is no rounding error, however large β
+        place = index.flatten() - start
+        inside = (place >= 0) & (place < keys.stop - start)
+        tiles[0].view(len(place), -1)[inside, place[inside]] = 0.0
         hidden = None
         if keys.stop > first + 1:
             hidden = torch.arange(start, keys.stop, device=index.device) > index[..., None]
@@ -129,14 +143,14 @@ def key_tiles(
 def boltzmann(
     distance: Tensor, betas: Sequence[float], scratch: Tensor, hidden: Tensor | None = None
 ) -> Iterator[Tensor]:
-    r"""The weights e^{-βh} of a tile for one β after another, in one buffer.
+    r"""The weights e^{-βh} of a tile for one β after another.
 
     On a uniform grid each follows from the one before by a product, e^{-(β+δ)h} = e^{-βh} e^{-δh}.
 
     Args:
         distance: (..., q), h_ij.
         betas: inverse temperatures, dimensionless, at least 0.
-        scratch: (2, ..., q), overwritten; the weights are in its first half.
+        scratch: (1 + stacked, ..., q), overwritten; the weights come in its tiles by turns, the last one left out.
         hidden: (..., q), entries of weight 0.
 
     >>> tile = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
@@ -144,7 +158,7 @@ def boltzmann(
     >>> [weights.round(decimals=6).tolist() for weights in boltzmann(tile, [0.0, 1.0, 2.0], scratch)]
     [[[1.0, 1.0]], [[1.0, 0.367879]], [[1.0, 0.135335]]]
     """
-    weights, factor = scratch
+    *places, factor = scratch
     floor = FLOOR[distance.dtype]
     # beyond this β some weight is below the floor
     deepest = -math.log(floor) / max(float(distance.amax()), 1e-9)
@@ -154,8 +168,9 @@ def boltzmann(
         if betas[1] - betas[0] > deepest:
             factor.clamp_(min=floor)
     for k, beta in enumerate(betas):
+        weights = places[k % len(places)]
         if uniform and k % AFRESH:
-            torch.mul(weights, factor, out=weights)
+            torch.mul(places[(k - 1) % len(places)], factor, out=weights)
         else:
             torch.mul(distance, -beta, out=weights).exp_()
         if beta > deepest:

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlim.context.arguments import as_tensor, checked_tokens, directions, inverse_temperatures
-from attnlim.core.checks import InputError, real_number, whole_number
+from attnlim.context.simplex_arguments import residual_factor
+from attnlim.core.checks import InputError, whole_number
 from attnlim.core.seeds import generator
 
 
@@ -213,7 +214,7 @@ def block(
     checked_tokens(x)  # what it returns carries no gradient
     # a list, so that a sequence of betas is refused as what it is: not a number
     beta = inverse_temperatures([beta], x.dtype)[0][0]
-    alpha = real_number("alpha", alpha, above=0.0, closed=True)
+    alpha = residual_factor(alpha)
     y, _ = directions(x)
     if weights is None:
         return _attend(beta * y[None], y[None], y[None], causal)[0] + alpha * x

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnlim.context.arguments import unit_tokens
+from attnlim.context.arguments import as_tensor, unit_tokens
 from attnlim.context.gaps import critical_multiplier
+from attnlim.context.row_sample import named_rows
 from attnlim.context.samplers import gaussian_tokens
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.core.intervals import jackknife, jackknife_mean
@@ -53,7 +55,12 @@ class Bridge:
     seed: int
 
 
-def mixed_scores(x: Tensor | np.ndarray, rows: Tensor, noise: Tensor, epsilon: Sequence[float]) -> Tensor:
+def mixed_scores(
+    x: Tensor | np.ndarray,
+    rows: Sequence[int] | Tensor | np.ndarray,
+    noise: Tensor | np.ndarray,
+    epsilon: Sequence[float],
+) -> Tensor:
     r"""Scores of some rows against all tokens, along the bridge.
 
     .. math:: z_{ij} = \langle y_j, K^T Q\, y_i \rangle, \qquad K^T Q = (1-\varepsilon) I + \varepsilon G
@@ -62,15 +69,16 @@ def mixed_scores(x: Tensor | np.ndarray, rows: Tensor, noise: Tensor, epsilon: S
 
     Args:
         x: (n, d), tokens, any unit, float32 or float64; n ≥ 2, d ≥ 1, finite, no zero norm.
-        rows: (n_rows,), indices of the rows, from 0.
-        noise: (d, d), G.
-        epsilon: E numbers in [0, 1].
+        rows: (n_rows,), at least one index of a row, counted from 0, each once.
+        noise: (d, d), G, tensor or array, dimensionless, finite.
+        epsilon: (E,), shares of the noise, dimensionless, at least one, each in [0, 1].
 
     Returns:
-        (E, n_rows, n), dimensionless.
+        (E, n_rows, n), dimensionless, in the dtype and on the device of ``x``; rows in the order of ``rows``.
 
     Raises:
-        InputError: bad tokens.
+        InputError: bad tokens, an index that is not there or twice, noise of another shape or not finite, or shares
+            outside their range.
 
     Cost: two products n_rows·n·d, then n_rows·n for each ε. Twin: the double loop in the tests.
 
@@ -78,10 +86,30 @@ def mixed_scores(x: Tensor | np.ndarray, rows: Tensor, noise: Tensor, epsilon: S
     >>> mixed_scores(x, torch.tensor([0]), noise, [0.0, 1.0]).tolist()    # row 0 meets G's first column
     [[[1.0, 0.0]], [[0.0, 5.0]]]
     """
-    y = unit_tokens(x)
-    cosines = y[rows] @ y.T
-    noisy = y[rows] @ noise.to(y).T @ y.T
-    return torch.stack([(1 - share) * cosines + share * noisy for share in epsilon])
+    y, shares = unit_tokens(x), _shares(epsilon)
+    chosen = y[torch.tensor(named_rows(rows, len(y), least=1), device=y.device)]
+    noise = _noise(noise, y)
+    cosines = chosen @ y.T
+    noisy = chosen @ noise.T @ y.T
+    return torch.stack([(1 - share) * cosines + share * noisy for share in shares])
+
+
+def _shares(epsilon: Sequence[float]) -> list[float]:
+    given: Any = epsilon.tolist() if hasattr(epsilon, "tolist") else epsilon
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise InputError(f"epsilon must hold at least one number, got {given!r}; give some, such as [0, 0.5, 1]")
+    return [real_number("epsilon", value, above=0.0, below=1.0, closed=True) for value in given]
+
+
+def _noise(noise: Tensor | np.ndarray, y: Tensor) -> Tensor:
+    noise, wanted = as_tensor(noise), (y.shape[1], y.shape[1])
+    if not isinstance(noise, Tensor) or noise.is_complex() or tuple(noise.shape) != wanted:
+        came = tuple(noise.shape) if isinstance(noise, Tensor) else type(noise).__name__
+        raise InputError(f"noise must be a real tensor of shape {wanted} for tokens of width {y.shape[1]}, got {came}")
+    noise = noise.to(y)
+    if not bool(torch.isfinite(noise).all()):
+        raise InputError(f"noise must be finite in {y.dtype}, got NaN or inf; look for an overflow where it was made")
+    return noise
 
 
 def bridge_exponents(
@@ -140,10 +168,8 @@ def bridge_exponents(
     >>> bool(result.exponent[0] > result.exponent[1] + 0.1)    # the identity's power is the larger one
     True
     """
-    shares = [real_number("epsilon", value, above=0.0, below=1.0, closed=True) for value in epsilon]
+    shares = _shares(epsilon)
     sizes = [whole_number("n_tokens", n, 16) for n in n_tokens]
-    if not shares:
-        raise InputError("epsilon must hold at least one number, got none; give some, such as 0, 0.5, 1")
     if len(set(sizes)) < 2:
         raise InputError(f"n_tokens must hold at least two different sizes to fit a power, got {sizes}")
     n_draws, n_rows = whole_number("n_draws", n_draws, 1), whole_number("n_rows", n_rows, 1)

@@ -130,7 +130,8 @@ def half_distances(left: Tensor, points: Tensor, out: Tensor) -> Tensor:
     >>> half_distances(opposite(a), b, torch.empty(1, 1, 2)).tolist()
     [[[1.0, 0.0]]]
     """
-    return torch.bmm(left, points.T.expand(len(left), -1, -1), out=out)
+    torch.mm(left.reshape(-1, left.shape[-1]), points.T, out=out.view(-1, out.shape[-1]))
+    return out
 
 
 def _wide_device(x: Tensor) -> torch.device:

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnlim.context.simplex_arguments import inverse_temperature
 from attnlim.core.checks import InputError, real_number, whole_number
 
 
@@ -81,7 +82,8 @@ def counterexample_pair(
     every pair.
 
     Args:
-        n_tokens: tokens, even, at least 6; may exceed any memory as long as the tokens are not asked for.
+        n_tokens: tokens, even, at least 6; may exceed any memory and the float range as long as the tokens are not
+            asked for.
         gamma: β/ln n, dimensionless, at least 0.
         rho_1: smallest cosine, in (0, 1).
         rho_2: largest cosine, in (ρ_1, 1), at least √ρ_1 for the two tokens to fit between.
@@ -134,7 +136,8 @@ def counterexample_smallest(
     ρ_1 > 0 is not asked for.
 
     Args:
-        n_tokens: tokens, even, at least 6; may exceed any memory as long as the tokens are not asked for.
+        n_tokens: tokens, even, at least 6; may exceed any memory and the float range as long as the tokens are not
+            asked for.
         gamma: β/ln n, dimensionless, at least 0.
         rho_1: cosine between the clusters, in (-1, 0).
         rho_2: cosine within, in (-ρ_1, 1).
@@ -171,15 +174,17 @@ def _counterexample(
     n_tokens = whole_number("n_tokens", n_tokens, 6)
     if n_tokens % 2:
         raise InputError(f"n_tokens must be even for two clusters of one size, got {n_tokens}; take {n_tokens + 1}")
-    beta = real_number("gamma", gamma, above=0.0, closed=True) * math.log(n_tokens)
-    between = np.array(cosines)
-    members = np.array([1.0, 1.0, 1.0, 1.0])
-    members[2:] = n_tokens // 2 - 1
-    # attention of the two tokens on the four groups, and the products of the groups' means
-    weights = members * np.exp(beta * (between[:2] - 1))
+    beta = inverse_temperature(n_tokens, gamma, None)
+    between, others = np.array(cosines), n_tokens // 2 - 1
+    # attention of the two tokens on the four groups, whose sizes may exceed the float range
+    logits = beta * (between[:2] - 1) + np.array([0.0, 0.0, math.log(others), math.log(others)])
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
+    # the products of the groups' means
     means = between.copy()
-    np.fill_diagonal(means, between.diagonal() + (1 - between.diagonal()) / members)
+    np.fill_diagonal(
+        means, between.diagonal() + (1 - between.diagonal()) * np.array([1.0, 1.0, 1 / others, 1 / others])
+    )
     gram = weights @ means @ weights.T
     after = float(gram[0, 1] / math.sqrt(gram[0, 0] * gram[1, 1]))
     return Counterexample(n_tokens, gamma, (0, 1), float(between[0, 1]), after, rho_1, rho_2, between)

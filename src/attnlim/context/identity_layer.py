@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlim.context.arguments import Beta, inverse_temperatures, residual_factor, tile_shape
+from attnlim.context.arguments import Beta, inverse_temperatures, tile_shape
 from attnlim.context.attending import TILE, Attended, attend
 from attnlim.context.centred import CentredTokens
+from attnlim.context.simplex_arguments import residual_factor
 from attnlim.core.checks import InputError
 
 
@@ -59,11 +60,18 @@ def layer(
     return after[0] if single else after
 
 
-def mapped(tokens: CentredTokens, attended: Attended, k: int, alpha: float, rows: Tensor | None = None) -> Tensor:
-    """(n_rows, d), the tokens x_i' that the layer makes at the k-th β, in float64."""
+def mapped(
+    tokens: CentredTokens,
+    attended: Attended,
+    k: int,
+    alpha: float,
+    rows: Tensor | None = None,
+    part: slice = slice(None),
+) -> Tensor:
+    """The tokens x_i' that the layer makes at the k-th β, in float64; ``part`` of the attended rows alone."""
     device = tokens.norm.device
-    after = attended.mean[k].to(device, torch.float64) + tokens.centre
+    after = attended.mean[k, part].to(device, torch.float64) + tokens.centre
     if alpha:
-        before = tokens.x if rows is None else tokens.x[rows]
+        before = tokens.x[part] if rows is None else tokens.x[rows[part]]
         after += alpha * before.to(device, torch.float64)
     return after

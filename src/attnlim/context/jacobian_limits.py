@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import hyp1f1
 
-from attnlim.context.simplex_arguments import residual_factor
+from attnlim.context.simplex_arguments import in_float_range, residual_factor
 from attnlim.context.simplex_limits import simplex_limit
 from attnlim.core.checks import InputError, real_number, whole_number
 
@@ -46,14 +46,16 @@ def jacobian_limit(
         Dimensionless.
 
     Raises:
-        InputError: an argument outside its range, or not exactly one of ``gamma`` and ``phase``.
+        InputError: an argument outside its range, not exactly one of ``gamma`` and ``phase``, or a limit that leaves
+            the float range.
 
     >>> [jacobian_limit(0.5, 4, phase=phase) for phase in ("subcritical", "critical", "supercritical")]
     [0.0, 0.1875, 0.75]
     """
     weight = simplex_limit(rho, gamma, phase, q, alpha).self_weight
     width = whole_number("width", width, 1)
-    return (width - 1) / width * (weight / math.sqrt(q) + alpha) ** 2 + alpha * alpha * (1 / width)
+    gain = weight / math.sqrt(q) + alpha
+    return in_float_range("eta", (width - 1) / width * gain * gain + alpha * alpha * (1 / width))
 
 
 def supercritical_jacobian_limit(norms_squared: ArrayLike, width: int, alpha: float = 0.0) -> float:
@@ -75,7 +77,8 @@ def supercritical_jacobian_limit(norms_squared: ArrayLike, width: int, alpha: fl
         Dimensionless.
 
     Raises:
-        InputError: no norms, a norm that is not finite and above 0, or an argument outside its range.
+        InputError: no norms, a norm that is not finite and above 0, an argument outside its range, or a limit that
+            leaves the float range.
 
     >>> supercritical_jacobian_limit([1.0, 4.0], width=2)    # half the mean of 1 and 1/4
     0.3125
@@ -86,8 +89,10 @@ def supercritical_jacobian_limit(norms_squared: ArrayLike, width: int, alpha: fl
     if not bool((squares > 0).all() and np.isfinite(squares).all()):
         raise InputError("norms_squared must be finite and above 0; leave out tokens of zero norm")
     width, alpha = whole_number("width", width, 1), residual_factor(alpha)
-    gains = (1 / np.sqrt(squares) + alpha) ** 2
-    return (width - 1) / width * float(gains.mean()) + alpha * alpha * (1 / width)
+    with np.errstate(over="ignore"):
+        gains = (1 / np.sqrt(squares) + alpha) ** 2
+        mean = float(gains.mean())
+    return in_float_range("eta", (width - 1) / width * mean + alpha * alpha * (1 / width))
 
 
 def mean_inverse_square(width: int, rho: float = 0.0, shared_square: float = 1.0) -> float:

@@ -8,94 +8,15 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from attnlim.context.attending import attend, row_blocks
-from attnlim.context.centred import SAME_DIRECTION, CentredTokens, complete, half_distances, opposite
-from attnlim.context.identity_layer import mapped
-from attnlim.core.checks import InputError
+from attnlim.context.attending import row_blocks
+from attnlim.context.centred import SAME_DIRECTION, half_distances, opposite
+from attnlim.context.layer_directions import Directions
 
 # pairs closer than this part of a token's own half square are computed from differences: above it the matrix
 # product's rounding is at most a thousand eps of their distance
 CLOSE = 1e-3
-# of float32 tokens, pairs closer than this part are computed from outputs in float64: float32 outputs differ by a
-# few eps of noise, which here is up to 1/300 of their distance
-CLOSEST = (1000 * torch.finfo(torch.float32).eps) ** 2
 # coordinates of close pairs held at a time
 _PAIR_ENTRIES = 2**20
-
-
-@dataclass(frozen=True)
-class Directions:
-    """The chosen tokens' directions before and after the layer, each time as offsets from their mean.
-
-    Attributes:
-        unit: (n_rows, d), before, float64.
-        before, after: (n_rows, d+2) and (n_betas, n_rows, d+2), as points of :mod:`attnlim.context.centred`.
-        closest: (n_rows,), half squared distance from which a pair is left to more precise outputs.
-        inverse_square: one number a β, the mean of 1/|x_i'|², by which a direction multiplies the noise of an output.
-        spread_after: one number a β, the mean squared distance from the mean direction after the layer.
-        resolution: one number a β, how near to 1 a ratio cannot be told from it.
-        undefined: the k at which a token is mapped to 0, which has no direction.
-        ordered: whether a row meets the later rows alone, or every other row.
-    """
-
-    unit: Tensor
-    before: Tensor
-    after: Tensor
-    closest: Tensor
-    inverse_square: list[float]
-    spread_after: list[float]
-    resolution: list[float]
-    undefined: frozenset[int]
-    ordered: bool
-
-    @classmethod
-    def of(
-        cls,
-        tokens: CentredTokens,
-        betas: Sequence[float],
-        alpha: float,
-        causal: bool,
-        rows: Tensor | None,
-        tile: tuple[int, int],
-    ) -> Directions:
-        """Apply the layer at every β; ``rows`` are ascending indices, None for all tokens."""
-        attended = attend(tokens, betas, causal, rows, tile)
-        after = attended.points  # written over: at 10^5 tokens the means of a grid take hundreds of megabytes
-        undefined = set()
-        inverse_square: list[float] = []
-        for k in range(len(betas)):
-            moved = mapped(tokens, attended, k, alpha, rows)
-            largest = moved.abs().amax(dim=1, keepdim=True)
-            if not bool(torch.isfinite(largest).all()):
-                raise InputError(
-                    "alpha times the tokens must be finite in float64, got an overflow; scale the tokens down"
-                )
-            if bool((largest == 0).any()):
-                undefined.add(k)
-            moved /= largest  # first, so that no square overflows
-            length = torch.linalg.vector_norm(moved, dim=1, keepdim=True)
-            inverse_square.append(float((length * largest).pow(-2).mean()))
-            moved /= length
-            moved -= moved.mean(dim=0)
-            after[k, :, :-2] = moved
-            complete(after[k])
-        chosen = slice(None) if rows is None else rows
-        before = tokens.points[chosen]
-        closest = before[:, -1].to(tokens.norm) * (CLOSEST if before.dtype == torch.float32 else 0.0)
-        spread_after = (2 * after[..., -1].mean(dim=1, dtype=tokens.norm.dtype)).tolist()
-        eps = torch.finfo(before.dtype).eps
-        resolution = [min(8 * eps * (4 + beta * tokens.spread), 0.5) for beta in betas]
-        return cls(
-            tokens.unit(chosen),
-            before,
-            after,
-            closest,
-            inverse_square,
-            spread_after,
-            resolution,
-            frozenset(undefined),
-            rows is None,
-        )
 
 
 @dataclass
@@ -111,6 +32,7 @@ class PairRatios:
         largest_half_before: largest half squared distance before.
         inverse_half: sum of 1/h over the pairs, by which a ratio multiplies the noise of directions.
         inverse_half_close: the part of it from close pairs, whose h has no noise.
+        inverse_fourth: sum of (s/h)^4 over the other pairs, s being the spread before.
         duplicates: pairs of one direction.
         closest: places of the tokens whose pairs were left to more precise outputs; no tensor if there are none.
     """
@@ -124,11 +46,14 @@ class PairRatios:
     largest_half_before: float = 0.0
     inverse_half: float = 0.0
     inverse_half_close: float = 0.0
+    inverse_fourth: float = 0.0
     duplicates: int = 0
     closest: list[Tensor] = field(default_factory=list)
 
 
-def pair_ratios(directions: Directions, tile: tuple[int, int], closest_alone: bool = False) -> PairRatios:
+def pair_ratios(
+    directions: Directions, tile: tuple[int, int], each_pair: bool = True, closest_alone: bool = False
+) -> PairRatios:
     r"""Go through all pairs of the chosen tokens, tile by tile.
 
     .. math:: \frac{|y_i' - y_j'|^2}{|y_i - y_j|^2}
@@ -136,10 +61,11 @@ def pair_ratios(directions: Directions, tile: tuple[int, int], closest_alone: bo
     Args:
         directions: before and after.
         tile: rows and keys at a time.
+        each_pair: whether to look at each ratio; else only their sums are right.
         closest_alone: whether to take the closest pairs and no others, or all others.
     """
     every = torch.arange(len(directions.unit), device=directions.after.device)
-    parts = [_of_block(directions, *block, tile[1], closest_alone) for block in row_blocks(every, tile[0])]
+    parts = [_of_block(directions, *block, tile[1], each_pair, closest_alone) for block in row_blocks(every, tile[0])]
     found = _joined(parts)
     for k in range(len(found.worst_pair)):
         if found.in_tile[k]:
@@ -159,21 +85,20 @@ def with_closest(found: PairRatios, precise: PairRatios, places: Tensor) -> Pair
     return replace(found, row_sums=row_sums, expanded=expanded, worst_ratio=worst_ratio, worst_pair=worst_pair)
 
 
-def _of_block(directions: Directions, part: slice, index: Tensor, n_keys: int, closest_alone: bool) -> PairRatios:
+def _of_block(
+    directions: Directions, part: slice, index: Tensor, n_keys: int, each_pair: bool, closest_alone: bool
+) -> PairRatios:
     n_betas, n_rows, n_columns = directions.after.shape
-    points, after, height = directions.before, directions.after, part.stop - part.start
-    left, left_after = opposite(points[index]), opposite(after[:, index])
+    points, height = directions.before, part.stop - part.start
+    left = opposite(points[index])
     row_sums = directions.unit.new_zeros(n_betas, height)
     nothing, pairs = [0.0] * n_betas, [(-1, -1)] * n_betas
     found = PairRatios(row_sums, nothing, nothing.copy(), [-1.0] * n_betas, pairs, [False] * n_betas)
     room = left.new_empty(2, index.numel() * min(n_keys, n_rows))
-    # views are made before the loops: their cost would be a third of the time
-    lefts, summed = left_after.unbind(), left.new_empty(2, n_betas, *index.shape)
-    (sums, expanded), extremes = (half.unbind() for half in summed), left.new_empty(2, n_betas)
-    farthest, largest = (half.unbind() for half in extremes)
+    take = _EachRatio(directions, index) if each_pair else _RatioSums(directions, index)
     for start in range(part.start if directions.ordered else 0, n_rows, n_keys):
         keys = slice(start, min(start + n_keys, n_rows))
-        before, ratio = room[:, : index.numel() * (keys.stop - start)].view(2, *index.shape, -1)
+        before, spare = room[:, : index.numel() * (keys.stop - start)].view(2, *index.shape, -1)
         half_distances(left, points[keys], before)
         found.largest_half_before = max(found.largest_half_before, float(before.amax()))
         _hide_repeated(before, directions, part, index, keys)
@@ -188,21 +113,70 @@ def _of_block(directions: Directions, part: slice, index: Tensor, n_keys: int, c
             continue
         inverse = before.reciprocal_()
         found.inverse_half += float(inverse.sum(dim=2).sum(dtype=row_sums.dtype))
-        for k, right in enumerate(after[:, keys].unbind()):
-            half_distances(lefts[k], right, ratio)
-            torch.amax(ratio, dim=(0, 1, 2), out=farthest[k])
+        square = torch.mul(inverse, directions.spread, out=spare).square_().view(-1)
+        found.inverse_fourth += float(torch.dot(square, square))
+        take.tile(inverse, keys, spare, part, found)
+    if not closest_alone:
+        take.block(part, found)
+    return found
+
+
+class _EachRatio:
+    """Every ratio of a tile, one β after another."""
+
+    def __init__(self, directions: Directions, index: Tensor) -> None:
+        self.directions = directions
+        n_betas, like = len(directions.after), directions.after
+        # views are made before the loops: their cost would be a third of the time
+        self.left = opposite(directions.after[:, index]).unbind()
+        self.summed, self.extremes = like.new_empty(2, n_betas, *index.shape), like.new_empty(2, n_betas)
+        self.sums, self.expanded = (half.unbind() for half in self.summed)
+        self.farthest, self.largest = (half.unbind() for half in self.extremes)
+
+    def tile(self, inverse: Tensor, keys: slice, ratio: Tensor, part: slice, found: PairRatios) -> None:
+        """Take in a tile of 1/h; ``ratio`` is room for another."""
+        for k, right in enumerate(self.directions.after[:, keys].unbind()):
+            half_distances(self.left[k], right, ratio)
+            torch.amax(ratio, dim=(0, 1, 2), out=self.farthest[k])
             ratio *= inverse
-            torch.sum(ratio, dim=2, out=sums[k])
-            torch.amax(ratio, dim=(0, 1, 2), out=largest[k])
-            torch.sum(ratio.ge_(1 - directions.resolution[k]), dim=2, out=expanded[k])
-        row_sums += summed[0].flatten(1)[:, :height]
-        counts = summed[1].flatten(1).sum(dim=1, dtype=row_sums.dtype).tolist()
-        for k, (half, worst) in enumerate(zip(*extremes.tolist(), strict=True)):
+            torch.sum(ratio, dim=2, out=self.sums[k])
+            torch.amax(ratio, dim=(0, 1, 2), out=self.largest[k])
+            torch.sum(ratio.ge_(1 - self.directions.resolution[k]), dim=2, out=self.expanded[k])
+        sums, expanded = self.summed.flatten(2)[..., : part.stop - part.start].to(found.row_sums)
+        found.row_sums += sums
+        counts = expanded.sum(dim=1).tolist()
+        for k, (half, worst) in enumerate(zip(*self.extremes.tolist(), strict=True)):
             found.largest_half[k] = max(found.largest_half[k], half)
             found.expanded[k] += counts[k]
             if worst > found.worst_ratio[k]:
-                found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = worst, (part.start, start), True
-    return found
+                found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = worst, (part.start, keys.start), True
+
+    def block(self, part: slice, found: PairRatios) -> None:
+        """Nothing is left to do when the tiles of a block are through."""
+
+
+class _RatioSums:
+    r"""The sums of the ratios of a row without a look at any, from one product for all β.
+
+    .. math:: \sum_j h'_{ij}/h_{ij} = (-c'_i, h'_i, 1) \cdot \sum_j (c'_j, 1, h'_j)/h_{ij}
+    """
+
+    def __init__(self, directions: Directions, index: Tensor) -> None:
+        self.after = directions.after
+        n_betas, _, n_columns = self.after.shape
+        self.gathered = self.after.new_zeros(index.numel(), n_betas * n_columns)
+
+    def tile(self, inverse: Tensor, keys: slice, ratio: Tensor, part: slice, found: PairRatios) -> None:
+        """Take in a tile of 1/h."""
+        right = self.after[:, keys].transpose(0, 1).flatten(1)  # no copy: so the points lie in memory
+        self.gathered.addmm_(inverse.flatten(0, 1), right)
+
+    def block(self, part: slice, found: PairRatios) -> None:
+        """Put the sums of every row of the block together."""
+        own = self.after[:, part]
+        gathered = self.gathered.view(len(self.gathered), *own.shape[::2]).transpose(0, 1)[:, : own.shape[1]]
+        across = torch.linalg.vecdot(own[..., :-2], gathered[..., :-2])
+        found.row_sums += (own[..., -1] * gathered[..., -2] + gathered[..., -1] - across).to(found.row_sums)
 
 
 def _hide_repeated(before: Tensor, directions: Directions, part: slice, index: Tensor, keys: slice) -> None:
@@ -271,6 +245,7 @@ def _joined(parts: Sequence[PairRatios]) -> PairRatios:
         max(part.largest_half_before for part in parts),
         sum(part.inverse_half for part in parts),
         sum(part.inverse_half_close for part in parts),
+        sum(part.inverse_fourth for part in parts),
         sum(part.duplicates for part in parts),
         [torch.unique(torch.cat(closest))] if closest else [],
     )

@@ -18,8 +18,9 @@ from attnlim.context.row_sample import Rows, sampled_rows
 class Focus:
     """Per row: entropy in nats, its exponential and 1/ΣA² in tokens; (n_rows,), or (n_betas, n_rows) for a sequence.
 
-    ``rows`` are the rows' indices, counted from 0. Rows drawn without replacement are a simple random sample: a mean
-    over them has the standard error √((1 - n_rows/n)·variance/n_rows).
+    ``rows`` are the rows' indices, counted from 0. Drawn ones are a simple random sample without replacement: a mean over
+    them has the standard error √((1 - n_rows/n)·variance/n_rows). Rows that are named are a choice and no sample: a
+    mean over them has none.
     """
 
     entropy: Tensor
@@ -51,7 +52,7 @@ def focus(
         x: (n, d), tokens, tensor or array, any unit, float32 or float64; n ≥ 2, d ≥ 1, finite, no zero norm.
         beta: inverse temperature or a sequence of them, dimensionless, at least 0.
         causal: whether row i sees tokens 1..i alone.
-        rows: None for all rows; a number of rows to sample, at least 2; or their indices, counted from 0.
+        rows: None for all rows; a number of rows to draw, at least 2; or the indices of at least 2, counted from 0.
         seed: of the sample.
         tile: rows and keys at a time. It does not change the result beyond rounding.
 

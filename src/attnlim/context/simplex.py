@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from attnlim.context.simplex_arguments import cosine_and_rest, inverse_temperature, residual_factor, squared_norm
+from attnlim.context.simplex_arguments import (
+    cosine_and_rest,
+    in_float_range,
+    inverse_temperature,
+    residual_factor,
+    squared_norm,
+)
 from attnlim.core.checks import InputError, cosine, whole_number
 from attnlim.core.numerics import logistic
 
@@ -69,10 +75,12 @@ def simplex_step(
         A :class:`SimplexStep`; its ``one_minus_rho`` keeps the digits that ``1 - rho`` has lost.
 
     Raises:
-        InputError: an argument outside its range, not exactly one of a pair, or an output that vanishes in floats
-            (ρ ≤ 0 with n beyond 10^300).
+        InputError: an argument outside its range, not exactly one of a pair, or an output whose norm leaves the float
+            range (ρ ≤ 0 with n beyond 10^300, or α²q beyond 10^308).
 
-    Precision: relative error about (β + ln n) eps, the rounding of the exponent in p.
+    Precision: p, q' and 1-ρ' have a relative error of about (β + ln n) eps, the rounding of the exponent in p, down to
+    ρ = -1/(n-1), as 1 + (n-1)ρ is rounded once. ρ' has it too for ρ ≥ 0; for ρ < 0, where ρ' may be 0, that
+    error is absolute.
 
     >>> step = simplex_step(20, 0.3, gamma=1.0)
     >>> round(step.rho, 12), round(step.q, 12)
@@ -97,15 +105,30 @@ def next_simplex(n_tokens: int, rho: float, one_minus_rho: float, beta: float, r
     p, others = logistic(odds), logistic(-odds)
     c = excess_weight(p, one_minus_rho, beta) + residual
     # bS and nb are formed as ratios, since b² underflows from n = 1e160
-    b_s = others * (1 / (n_tokens - 1) + rho)
+    b_s = others * above_least(n_tokens, rho)
     n_b = others * (n_tokens / (n_tokens - 1))
     shared = b_s * (2 * c + n_b)
-    q_next = c * c + shared
+    q_next = in_float_range("the squared norm after the layer", c * c + shared)
     if q_next == 0:
         raise InputError(
             "the layer's output must have a norm in the float range, got 0; take fewer tokens or rho above 0"
         )
     return SimplexStep((c * c * rho + shared) / q_next, c * c * one_minus_rho / q_next, q_next, p)
+
+
+def above_least(n_tokens: int, rho: float) -> float:
+    r"""ρ + 1/(n-1) = S/(n-1), by how much ρ exceeds the least cosine that n tokens can share; rounded once.
+
+    >>> above_least(2**52 + 1, -(2.0**-52) + 2.0**-104) == 2.0**-104
+    True
+    """
+    others = n_tokens - 1
+    if rho >= 0:
+        return 1 / others + rho
+    # in whole numbers, as 1/(n-1) has to be rounded and may then cancel
+    numerator, denominator = rho.as_integer_ratio()
+    # a cosine that many layers have rounded may lie below the least
+    return max(0, denominator + others * numerator) / (others * denominator)
 
 
 def causal_simplex_pair(
@@ -143,7 +166,7 @@ def causal_simplex_pair(
         A :class:`CausalPair`.
 
     Raises:
-        InputError: an argument outside its range.
+        InputError: an argument outside its range, or a squared norm that leaves the float range.
 
     >>> pair = causal_simplex_pair(1, 2, rho=0.5, beta=0.0)    # y_1 and the mean of y_1 and y_2
     >>> pair.q_i, pair.q_j, round(pair.rho, 12) == round(0.75 / math.sqrt(0.75), 12)
@@ -154,32 +177,35 @@ def causal_simplex_pair(
     rho = cosine(rho, row_j)
     beta = inverse_temperature(row_j, None, beta)
     a = residual_factor(alpha) * math.sqrt(squared_norm(q))
-    common, apart = rho * (1 + a) ** 2, 1 - rho
+    # no norm exceeds 1 + a: in units of it nothing leaves the float range
+    unit, apart = 1 + a, 1 - rho
     odds_j = log_odds(row_j, apart, beta)
-    p_j, others_j = logistic(odds_j), logistic(-odds_j)
-    b_j = others_j * (1 / (row_j - 1))
+    p_j, others_j = logistic(odds_j), logistic(-odds_j) / unit
+    own_j, b_j = (p_j + a) / unit, others_j * (1 / (row_j - 1))
     if row_i == 1:
         p_i, others_i, b_i, excess_i = 1.0, 0.0, 0.0, 1.0
     else:
         odds_i = log_odds(row_i, apart, beta)
-        p_i, others_i = logistic(odds_i), logistic(-odds_i)
+        p_i, others_i = logistic(odds_i), logistic(-odds_i) / unit
         b_i = others_i * (1 / (row_i - 1))
         excess_i = excess_weight(p_i, apart, beta)
+    own_i, excess_i = (p_i + a) / unit, (excess_i + a) / unit
 
-    # u, w: squared norms and product of the parts along e_1..e_j; before: b_j times the number of tokens up to
+    # u, b_j: squared norms and product of the parts along e_1..e_j; before: b_j times the number of tokens up to
     # i, between: b_j² times the number of tokens strictly between i and j
-    u_i, u_j, w = (p_i + a) ** 2 + others_i * b_i, (p_j + a) ** 2 + others_j * b_j, b_j * (1 + a)
-    q_i, q_j = common + apart * u_i, common + apart * u_j
+    u_i, u_j = own_i**2 + others_i * b_i, own_j**2 + others_j * b_j
+    q_i, q_j = rho + apart * u_i, rho + apart * u_j
     before = others_j * ((row_i - 1) / (row_j - 1))
     between = others_j * b_j * ((row_j - 1 - row_i) / (row_j - 1))
-    rho_next = (common + apart * w) / math.sqrt(q_i * q_j)
+    rho_next = (rho + apart * b_j) / math.sqrt(q_i * q_j)
 
     # 1-ρ' from the Gram determinant, a sum of positive terms for ρ ≥ 0, where ρ' rounds to 1
-    beyond = between + (p_j + a) ** 2
-    difference = (others_i - before) * (b_i - b_j) + (p_i + a - b_j) ** 2 + beyond
-    determinant = u_i * beyond + before * b_j * (excess_i + a) ** 2
-    sine_squared = apart * (common * difference + apart * determinant) / (q_i * q_j)
+    beyond = between + own_j**2
+    difference = (others_i - before) * (b_i - b_j) + (own_i - b_j) ** 2 + beyond
+    determinant = u_i * beyond + before * b_j * excess_i**2
+    sine_squared = apart * (rho * difference + apart * determinant) / (q_i * q_j)
     one_minus = sine_squared / (1 + rho_next) if rho_next > 0 else 1 - rho_next
+    q_i, q_j = (in_float_range("the squared norm after the layer", value * unit * unit) for value in (q_i, q_j))
     return CausalPair(rho_next, one_minus, q_i, q_j, p_i, p_j)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what the closed forms on a simplex take: ρ or 1-ρ, γ or β, the norm, the residual factor."""
+"""Checks of what the closed forms on a simplex take: ρ or 1-ρ, γ or β, the norm; and of every residual factor."""
 
 from __future__ import annotations
 
@@ -59,12 +59,24 @@ def squared_norm(q: float) -> float:
 
 
 def residual_factor(alpha: float) -> float:
-    """``alpha`` if it can be the factor of a residual branch.
+    """α if it is a number at least 0 whose square stays far inside the float range.
 
     Raises:
-        InputError: not a finite number of at least 0.
+        InputError: anything else.
 
     >>> residual_factor(0)
     0.0
     """
-    return real_number("alpha", alpha, above=0.0, closed=True)
+    return real_number("alpha", alpha, above=0.0, below=1e100, closed=True)
+
+
+def in_float_range(name: str, value: float) -> float:
+    """A result that grows with α and 1/q or q, if float64 holds it.
+
+    Raises:
+        InputError: infinite or NaN, with what to do.
+
+    >>> in_float_range("eta", 0.25)
+    0.25
+    """
+    return real_number(name, value, advice="take alpha and q nearer to 1")

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnlim.context.simplex_arguments import cosine_and_rest, inverse_temperature, residual_factor, squared_norm
+from attnlim.context.simplex_arguments import (
+    cosine_and_rest,
+    in_float_range,
+    inverse_temperature,
+    residual_factor,
+    squared_norm,
+)
 from attnlim.core.checks import InputError, whole_number
 
 MOST_CAUSAL_ROWS = 10**9
@@ -74,7 +80,8 @@ def simplex_jacobian(
         A :class:`SimplexJacobian`; the distance is NaN for d < n, where no tokens have it.
 
     Raises:
-        InputError: an argument outside its range, not exactly one of a pair, or more than 10^9 causal rows.
+        InputError: an argument outside its range, not exactly one of a pair, more than 10^9 causal rows, or an η that
+            leaves the float range.
 
     Cost: O(1); causal O(n) time, 0.1 μs a row, in blocks of rows.
 
@@ -95,12 +102,12 @@ def simplex_jacobian(
     k = min(apart * beta, 1e300)  # beyond it, all weights of others are 0 anyway
     if not causal:
         return SimplexJacobian(*_parts(_full_row(n_tokens, k), width, rho, apart, q, alpha, width >= n_tokens))
-    total = np.zeros(5)
+    means = np.zeros(5)
     for first in range(1, n_tokens + 1, ROWS_AT_ONCE):
         last = min(first + ROWS_AT_ONCE - 1, n_tokens)
         parts = _parts(_causal_rows(first, last, k), width, rho, apart, q, alpha, width >= n_tokens)
-        total += np.array(parts) * ((last - first + 1) / n_tokens)
-    return SimplexJacobian(*(float(part) for part in total))
+        means += np.array(parts) * ((last - first + 1) / n_tokens)
+    return SimplexJacobian(*(float(part) for part in means))
 
 
 def _parts(
@@ -120,7 +127,8 @@ def _parts(
         missing = _mean(rows.o**2 + rows.o * rows.w) * traceless
         crossed = rows.o * (rows.rest + rho * rows.p) + rows.w * (rows.p + rho * rows.rest)
         distance = (missing + (quadratic - 2 * _mean(rows.ko * crossed)) * per_width) / q
-    return attention + covariance + residual, attention, covariance, residual, distance
+    total = in_float_range("eta", attention + covariance + residual)
+    return total, attention, covariance, residual, distance
 
 
 def _mean(values: Floats) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ def simplex_cascade(
 
     A layer keeps the simplex, so nothing is approximated. A critical layer raises ρ, and with it γ_c = 1/(1-ρ), so
     it makes the next one subcritical; only a supercritical simplex lasts, see
-    :func:`attnlim.context.layers_to_collapse`.
+    :func:`attnlim.context.layers_to_collapse`. :func:`attnlim.context.cascade` takes the same arguments for any tokens.
 
     Source: [*derived*](../derivations.md#one-layer-on-a-simplex), iterating :func:`attnlim.context.simplex_step`.
 
@@ -54,9 +55,9 @@ def simplex_cascade(
         n_tokens: tokens, at least 2; a Python int may exceed the float range.
         n_layers: layers, at least 0.
         rho: cosine at the start, dimensionless, in (-1/(n-1), 1); give exactly one of ``rho`` and ``one_minus_rho``.
-        gamma: β/ln n, dimensionless, at least 0, for all layers or one a layer; give exactly one of ``gamma`` and
-            ``beta``.
-        beta: inverse temperature, dimensionless, at least 0, for all layers or one a layer.
+        gamma: β/ln n, dimensionless, at least 0: a number for all layers, or a sequence of one a layer; give exactly one
+            of ``gamma`` and ``beta``.
+        beta: inverse temperature, dimensionless, at least 0, likewise.
         q: squared norm at the start, dimensionless, above 0.
         alpha: residual factor, dimensionless, at least 0.
         normalise: whether every layer's output is brought back to the squared norm ``q``.
@@ -66,12 +67,14 @@ def simplex_cascade(
         A :class:`SimplexCascade`; ``one_minus_rho`` keeps its digits where ``rho`` rounds to 1.
 
     Raises:
-        InputError: an argument outside its range, not exactly one of a pair, or a schedule of another length.
+        InputError: an argument outside its range, not exactly one of a pair, a sequence of another length, or a layer
+            after which a squared norm leaves the float range.
 
     Cost: O(n_layers).
 
     Precision: that of a step; a layer takes a relative error e of 1-ρ to at most (3 + 2β(1-ρ)) e, and to about e
-    above γ_c.
+    above γ_c. For ρ < 0 the rounding of ρ between layers changes S = 1 + (n-1)ρ by eps/S of itself, and q' by as much
+    where a layer leaves nothing but the mean of the tokens.
 
     >>> cascade = simplex_cascade(1000, 3, 0.5, gamma=2.0)
     >>> cascade.rho.round(3).tolist()    # one critical layer, two subcritical ones
@@ -83,24 +86,23 @@ def simplex_cascade(
     q, alpha = squared_norm(q), residual_factor(alpha)
     states, weights = [(rho, apart, q)], []
     for layer_beta in betas:
-        step = next_simplex(n_tokens, rho, apart, layer_beta, alpha * math.sqrt(q))
+        try:
+            step = next_simplex(n_tokens, rho, apart, layer_beta, alpha * math.sqrt(q))
+        except InputError as reason:
+            raise InputError(f"layer {len(states)} of {len(betas)}: {reason}") from reason
         rho, apart, q = step.rho, step.one_minus_rho, q if normalise else step.q
         states.append((rho, apart, q))
         weights.append(step.self_weight)
-        if not math.isfinite(q):
-            advice = "normalise the tokens, or take fewer layers or a smaller alpha"
-            raise InputError(
-                f"squared norms must stay in the float range, got inf after layer {len(weights)}; {advice}"
-            )
     columns = np.array(states).T
     return SimplexCascade(columns[0], columns[1], columns[2], np.array(weights), np.array(betas))
 
 
 def layer_betas(n_tokens: int, n_layers: int, gamma: Schedule | None, beta: Schedule | None) -> list[float]:
-    """β of every layer from exactly one of γ and β, each a number or one number a layer.
+    """β of every layer from exactly one of γ and β, each a number for all layers or a sequence of one a layer.
 
     Raises:
-        InputError: none or both given, a schedule of another length, or a value that is negative or not finite.
+        InputError: none or both given, a sequence of another length than ``n_layers``, or a value that is negative or
+            not finite.
 
     >>> layer_betas(100, 2, None, [1.0, 3.0]), layer_betas(100, 2, None, 1.5)
     ([1.0, 3.0], [1.5, 1.5])
@@ -110,12 +112,14 @@ def layer_betas(n_tokens: int, n_layers: int, gamma: Schedule | None, beta: Sche
         came = "neither" if gamma is None else "both"
         raise InputError(f"give exactly one of gamma and beta, got {came}; each may be a number or one number a layer")
     name, schedule = ("gamma", gamma) if beta is None else ("beta", beta)
-    if isinstance(schedule, (Sequence, np.ndarray)):
-        values = list(schedule)
-        if len(values) != n_layers:
-            raise InputError(f"{name} must be a number or one a layer, got {len(values)} for {n_layers} layers")
-    else:
-        values = [schedule] * n_layers
-    if beta is None:
-        return [inverse_temperature(n_tokens, value, None) for value in values]
-    return [inverse_temperature(n_tokens, None, value) for value in values]
+    given: Any = schedule
+    values = given.tolist() if hasattr(given, "tolist") else given
+
+    def checked(value: Any) -> float:
+        return inverse_temperature(n_tokens, *((value, None) if beta is None else (None, value)))
+
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        return [checked(values)] * n_layers
+    if len(values) != n_layers:
+        raise InputError(f"{name} must be a number or one a layer, got {len(values)} for {n_layers} layers")
+    return [checked(value) for value in values]

@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 
-from attnlim.context.simplex_arguments import inverse_temperature, residual_factor, squared_norm
+from attnlim.context.simplex_arguments import in_float_range, inverse_temperature, residual_factor, squared_norm
 from attnlim.core.checks import InputError, cosine, one_of, real_number, whole_number
 from attnlim.core.numerics import log_add_exp
 
@@ -55,7 +55,8 @@ def simplex_limit(
         A :class:`SimplexLimit`.
 
     Raises:
-        InputError: an argument outside its range, or not exactly one of ``gamma`` and ``phase``.
+        InputError: an argument outside its range, not exactly one of ``gamma`` and ``phase``, or a squared norm after
+            the layer that leaves the float range.
 
     >>> [round(simplex_limit(0.3, phase=name, q=2.0, alpha=0.7).rho, 6) for name in SELF_WEIGHTS]
     [0.633932, 0.43326, 0.3]
@@ -68,9 +69,10 @@ def simplex_limit(
     phase = one_of("phase", phase, SELF_WEIGHTS)
     residual = residual_factor(alpha) * math.sqrt(squared_norm(q))
     self_weight = SELF_WEIGHTS[phase]
-    common = rho * (1 + residual) ** 2
-    own = (1 - rho) * (self_weight + residual) ** 2
-    return SimplexLimit(phase, common / (common + own), own / (common + own), common + own, self_weight)
+    # in units of (1 + a)², which may leave the float range where the ratios do not
+    own = (1 - rho) * ((self_weight + residual) / (1 + residual)) ** 2
+    q_next = in_float_range("the squared norm after the layer", (rho + own) * (1 + residual) * (1 + residual))
+    return SimplexLimit(phase, rho / (rho + own), own / (rho + own), q_next, self_weight)
 
 
 def critical_gamma(rho: float) -> float:

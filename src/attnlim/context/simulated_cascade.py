@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,16 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attnlim.context.arguments import checked_tokens
+from attnlim.context.arguments import checked_tokens, directions, inverse_temperatures
 from attnlim.context.attention_block import Weights, block
 from attnlim.context.centred import CentredTokens
 from attnlim.context.hutchinson import Layer, draw_probe
+from attnlim.context.simplex_arguments import residual_factor
+from attnlim.context.simplex_layers import Schedule, layer_betas
 from attnlim.context.token_geometry import geometry
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.core.seeds import generator
 
 Floats = NDArray[np.float64]
-Schedule = float | Sequence[float]
 
 # n × n numbers that the probes carried together may hold of each kind: 32 MiB in float64 and one head
 _ENTRIES = 2**22
@@ -66,9 +66,10 @@ class Cascade:
 def cascade(
     x: Tensor | np.ndarray,
     n_layers: int,
-    beta: Schedule | None = None,
     gamma: Schedule | None = None,
+    beta: Schedule | None = None,
     alpha: float = 0.0,
+    normalise: bool = False,
     causal: bool = False,
     weights: Weights | Sequence[Weights] | None = None,
     *,
@@ -82,7 +83,8 @@ def cascade(
         1 - \hat\rho = \frac{1}{n-1} \sum_i |y_i - \bar y|^2, \qquad
         \eta_l = \frac{1}{nd}\, E\,|J_l v|^2, \quad J_l = \partial x^l / \partial x^0, \quad E\, v v^T = I
 
-    A simplex follows the exact recursion of :func:`attnlim.context.simplex_step`; other tokens do not.
+    A simplex follows the exact recursion of :func:`attnlim.context.simplex_cascade`, which has the same arguments; other
+    tokens do not.
 
     Source: the layer of "Critical attention scaling", section 2; the measures are
     [*derived*](../derivations.md#contraction). Probes go through the layers forwards, so that one passage serves all
@@ -90,10 +92,12 @@ def cascade(
 
     Args:
         x: (n, d), tokens, any unit, float32 or float64; n ≥ 2, d ≥ 1, finite, no zero norm.
-        n_layers: L, at least 1.
-        beta: inverse temperature, dimensionless, at least 0: one for all layers, or L of them.
-        gamma: β/ln n likewise; give exactly one of ``beta`` and ``gamma``.
+        n_layers: L, at least 0.
+        gamma: β/ln n, dimensionless, at least 0: a number for all layers, or a sequence of one a layer; give exactly one
+            of ``gamma`` and ``beta``.
+        beta: inverse temperature, dimensionless, at least 0, likewise.
         alpha: residual factor, dimensionless, at least 0.
+        normalise: whether every layer's output is brought back to the norms at the start, each token to its own.
         causal: whether row i sees tokens 1..i alone.
         weights: the same for all layers, or L of them; None is the paper's layer, Q = K = V = O = I.
         extremes: whether to look for the smallest and the largest cosine.
@@ -104,8 +108,8 @@ def cascade(
         A :class:`Cascade`.
 
     Raises:
-        InputError: an argument outside its range, a schedule of another length than L, or a layer after which
-            tokens are not finite or have zero norm.
+        InputError: an argument outside its range, not exactly one of ``gamma`` and ``beta``, a sequence of another
+            length, or a layer after which tokens or their squared norms are not finite or are zero.
 
     Cost: L layers, and O(nd) a layer for the cosines; n²d a layer for ``extremes``; for a layer and probe
     about three layers without a fused kernel, which hold the n × n weights of each head. One estimate by
@@ -118,24 +122,27 @@ def cascade(
     ([0.857142857, 1.0, 1.0], [7.0, 0.892857143, 1.0])
     """
     x = checked_tokens(x)
-    n_layers = whole_number("n_layers", n_layers, 1)
+    n_layers = whole_number("n_layers", n_layers, 0)
     probes, seed = whole_number("probes", probes, 0), whole_number("seed", seed, 0)
-    betas = _betas(len(x), n_layers, beta, gamma)
+    betas, alpha = layer_betas(len(x), n_layers, gamma, beta), residual_factor(alpha)
+    if betas:
+        inverse_temperatures(betas, x.dtype)
     per_layer = [weights] * n_layers if weights is None or isinstance(weights, Weights) else list(weights)
     if len(per_layer) != n_layers:
         raise InputError(f"weights must be for one layer or for all {n_layers}, got {len(per_layer)} of them")
+    norms = directions(x)[1] if normalise else None
     layers = [
-        partial(block, weights=own, beta=value, alpha=alpha, causal=causal)
+        partial(_layer, weights=own, beta=value, alpha=alpha, causal=causal, norms=norms)
         for own, value in zip(per_layer, betas, strict=True)
     ]
     start, measured = x, [_measure(x, extremes)]
     with torch.no_grad():
         for number, layer in enumerate(layers, start=1):
-            x = layer(x)
             try:
+                x = layer(x)
                 measured.append(_measure(x, extremes))
             except InputError as reason:
-                raise InputError(f"after layer {number} of {n_layers}: {reason}") from reason
+                raise InputError(f"layer {number} of {n_layers}: {reason}") from reason
     one_minus, q, q_1, q_2, rho_1, rho_2 = np.array(measured).T
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(one_minus[:-1] > 0, one_minus[1:] / one_minus[:-1], np.nan)
@@ -144,18 +151,13 @@ def cascade(
     return Cascade(np.array(betas), gammas, 1 - one_minus, one_minus, ratio, q, q_1, q_2, rho_1, rho_2, eta, error, x)
 
 
-def _betas(n_tokens: int, n_layers: int, beta: Schedule | None, gamma: Schedule | None) -> list[float]:
-    if (beta is None) == (gamma is None):
-        came = "neither" if beta is None else "both"
-        raise InputError(f"give exactly one of beta and gamma, got {came}; beta = gamma ln n")
-    name, factor = ("beta", 1.0) if gamma is None else ("gamma", math.log(n_tokens))
-    given: Any = beta if gamma is None else gamma
-    values = list(given) if np.ndim(given) else [given]
-    if len(values) == 1:
-        values *= n_layers
-    if len(values) != n_layers:
-        raise InputError(f"{name} must be one number or one for each of {n_layers} layers, got {len(values)} of them")
-    return [factor * real_number(name, value, above=0.0, closed=True) for value in values]
+def _layer(x: Tensor, weights: Weights | None, beta: float, alpha: float, causal: bool, norms: Tensor | None) -> Tensor:
+    """A block, and every token brought to its norm where one is given."""
+    x = block(x, weights, beta, alpha, causal)
+    if norms is None:
+        return x
+    checked_tokens(x)  # what it returns carries no gradient
+    return directions(x)[0] * norms[:, None]
 
 
 def _measure(x: Tensor, extremes: bool) -> tuple[float, float, float, float, float, float]:
@@ -163,6 +165,8 @@ def _measure(x: Tensor, extremes: bool) -> tuple[float, float, float, float, flo
     tokens = CentredTokens.of(x)
     square = tokens.norm.square()
     lengths = (float(square.mean()), float(square.min()), float(square.max()))
+    for length in lengths[1:]:
+        real_number("the squared norm of a token", length, above=0.0, advice="scale the tokens, or normalise layers")
     found = geometry(x) if extremes else None
     cosines = (found.rho_1, found.rho_2) if found else (math.nan, math.nan)
     return (tokens.spread * len(x) / (len(x) - 1), *lengths, *cosines)

@@ -6,7 +6,7 @@ import math
 
 from scipy.integrate import quad
 
-from attnlim.context.simplex import excess_weight, log_odds, next_simplex
+from attnlim.context.simplex import above_least, excess_weight, log_odds, next_simplex
 from attnlim.context.simplex_arguments import cosine_and_rest, inverse_temperature, residual_factor, squared_norm
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.core.numerics import logistic
@@ -169,7 +169,7 @@ class _Walk:
         """p - b, bS and nb as in :func:`next_simplex`."""
         odds = log_odds(self.n_tokens, apart, self.beta)
         others = logistic(-odds)
-        b_s = others * (1 / (self.n_tokens - 1) + 1 - apart)
+        b_s = others * above_least(self.n_tokens, 1 - apart)
         return excess_weight(logistic(odds), apart, self.beta), b_s, others * (self.n_tokens / (self.n_tokens - 1))
 
     def slowness(self, u: float) -> float:

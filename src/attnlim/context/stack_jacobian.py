@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnlim.context.simplex import excess_weight, log_odds
+from attnlim.context.simplex import above_least, excess_weight, log_odds
 from attnlim.context.simplex_arguments import residual_factor
 from attnlim.context.simplex_layers import Schedule, SimplexCascade, simplex_cascade
 from attnlim.core.checks import InputError, whole_number
@@ -132,7 +132,9 @@ class _Sectors:
     def pass_through(self, blocks: list[Floats]) -> None:
         for i, block in enumerate(blocks):
             product = block @ self.products[i]
-            norm = float(np.linalg.norm(product))
+            largest = float(np.abs(product).max())
+            # of short tokens the squares leave the float range
+            norm = largest * float(np.linalg.norm(product / largest)) if largest > 0 else 0.0
             self.log_scale[i] += math.log(norm) if norm > 0 else -math.inf
             self.products[i] = product / norm if norm > 0 else product
 
@@ -175,7 +177,7 @@ def _layer_blocks(n: int, rho: float, apart: float, beta: float, radius: float, 
     x, k = excess_weight(p, apart, beta), min(beta * apart, 1e300)
     others, all_others = 1 / (n - 1), n / (n - 1)
     w, inner = o * others, o * (1 - others)  # w, (n-2) w
-    h = math.sqrt(max(rho * ((n - 1) / n) + 1 / n, 0.0))
+    h = math.sqrt(above_least(n, rho) * ((n - 1) / n))
 
     side = math.sqrt(apart * ((n - 1) / n))
     tangent = np.array([side, -h])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,8 @@ from torch import Tensor
 from attnlim.context.arguments import as_tensor, unit_tokens
 from attnlim.context.centred import SAME_DIRECTION
 from attnlim.context.cosine import mean_cosine
-from attnlim.core.checks import InputError, whole_number
-from attnlim.core.seeds import generator
+from attnlim.context.row_sample import Rows, sampled_rows, unseen_share
+from attnlim.core.checks import whole_number
 
 # below this distance from 1 a cosine is taken from differences; above, the Gram matrix has it to 1e-8 of 1 - cosine
 _NEAR = 1e-6
@@ -30,12 +30,13 @@ class TokenGeometry:
         one_minus_rho_2: 1 - ρ_2 with the digits that ``1 - rho_2`` has lost.
         q_1: smallest squared norm.
         q_2: largest squared norm.
-        score_variance: variance of a row's cosines with the other tokens, mean over rows.
-        score_variance_standard_error: of that mean, from sampled rows; 0 where all rows are used.
+        score_variance: variance of a token's cosines with the others, mean over the anchors.
+        score_variance_standard_error: of that mean, over drawn anchors; 0 where all tokens are, NaN for a single one and
+            for those that are named, which are a choice and no sample.
         duplicates: pairs of one direction among those looked at, up to the rounding of float64.
         n_tokens: tokens.
         width: their dimension.
-        n_pairs: pairs looked at, n(n-1)/2 where all rows are used.
+        n_pairs: pairs looked at, n(n-1)/2 where all tokens are anchors.
     """
 
     rho_hat: float
@@ -54,7 +55,7 @@ class TokenGeometry:
 
 def geometry(
     x: Tensor | np.ndarray,
-    rows: int | Sequence[int] | np.ndarray | Tensor | None = None,
+    anchors: Rows = None,
     *,
     seed: int = 0,
     tile: int = 1024,
@@ -75,19 +76,20 @@ def geometry(
 
     Args:
         x: (n, d), tokens, tensor or array, float32 or float64; n ≥ 2, d ≥ 1, finite, no zero norm.
-        rows: None looks at all pairs; a number, that many rows drawn without replacement, or their indices, looks
-            at the pairs with one end among them. Then ρ_1 and ρ_2 are bounds from inside: the true ones are no
-            narrower.
-        seed: of the drawn rows, at least 0.
+        anchors: the tokens whose cosines with *all others* are looked at: None for all; a number of them to draw, at
+            least 1; or their indices, counted from 0. Of fewer than all, ρ_1 and ρ_2 are bounds from inside: the true
+            ones are no narrower. A number draws the tokens that ``rows`` of the same number and seed draws in
+            :func:`attnlim.context.contraction`, which takes the pairs *among* them.
+        seed: of the draw, at least 0.
         tile: rows and columns held at a time; it does not change the result beyond rounding.
 
     Returns:
         A :class:`TokenGeometry`.
 
     Raises:
-        InputError: bad tokens, rows that are not there or named twice, a tile below 1.
+        InputError: bad tokens, more anchors than tokens, an index that is not there or twice, a tile below 1.
 
-    Cost: n²d/2 multiply-adds, or rows·n·d; memory n·d and a few tiles, all in float64.
+    Cost: n²d/2 multiply-adds, or that of the anchors' rows alone; memory n·d and a few tiles, all in float64.
     Precision: float64 whatever the dtype of ``x``; near 1, where the cosine itself rounds, 1 - ρ_2 is taken from
     |y_i - y_j|²/2 and right to 1e-8 of itself. Twin: in the tests, a double loop.
 
@@ -106,7 +108,7 @@ def geometry(
     squares = x.detach().square().sum(dim=1)
     rho_hat = mean_cosine(y)
     row_mean = (y @ y.sum(dim=0) - 1) / (n_tokens - 1)
-    order, n_rows = _rows_first(n_tokens, rows, seed)
+    order, n_rows = _anchors_first(n_tokens, anchors, seed)
     if n_rows < n_tokens:
         y, row_mean = y[order.to(y.device)], row_mean[order.to(y.device)]
 
@@ -141,7 +143,7 @@ def geometry(
         q_1=float(squares.min()),
         q_2=float(squares.max()),
         score_variance=float(within.mean()),
-        score_variance_standard_error=_standard_error(within, n_tokens),
+        score_variance_standard_error=_standard_error(within, unseen_share(anchors, n_tokens)),
         duplicates=duplicates,
         n_tokens=n_tokens,
         width=width,
@@ -149,22 +151,15 @@ def geometry(
     )
 
 
-def _rows_first(n_tokens: int, rows: int | Sequence[int] | np.ndarray | Tensor | None, seed: int) -> tuple[Tensor, int]:
-    """The tokens in an order in which the rows to look at come first, and their number."""
-    if rows is None:
-        return torch.arange(n_tokens), n_tokens
-    if isinstance(rows, int | np.integer):
-        n_rows = min(whole_number("rows", rows, 1), n_tokens)
-        chosen = generator(seed, "geometry rows", n_tokens).choice(n_tokens, n_rows, replace=False)
-    else:
-        chosen = np.asarray(rows)
-        if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu":
-            raise InputError(f"rows must be None, a number or a list of indices, got {rows!r}")
-        if chosen.min() < 0 or chosen.max() >= n_tokens or len(np.unique(chosen)) < len(chosen):
-            raise InputError(f"rows must be different indices from 0 to {n_tokens - 1}, got {chosen.tolist()}")
-    rest = np.ones(n_tokens, dtype=bool)
+def _anchors_first(n_tokens: int, anchors: Rows, seed: int) -> tuple[Tensor, int]:
+    """The tokens in an order in which the anchors come first, and the number of these."""
+    every = torch.arange(n_tokens)
+    chosen = sampled_rows(anchors, n_tokens, seed, least=1, name="anchors")
+    if chosen is None:
+        return every, n_tokens
+    rest = torch.ones(n_tokens, dtype=torch.bool)
     rest[chosen] = False
-    return torch.from_numpy(np.concatenate([np.sort(chosen), rest.nonzero()[0]])), len(chosen)
+    return torch.cat([chosen, every[rest]]), len(chosen)
 
 
 def _tiles(n_rows: int, n_tokens: int, tile: int) -> Iterator[tuple[int, int]]:
@@ -178,9 +173,8 @@ def _without(cosines: Tensor, hidden: Tensor | None, value: float) -> Tensor:
     return cosines if hidden is None else cosines.masked_fill(hidden, value)
 
 
-def _standard_error(per_row: Tensor, n_tokens: int) -> float:
-    """Of the mean over rows drawn without replacement; NaN from a single row, 0 from all."""
-    n_rows = len(per_row)
-    if n_rows == n_tokens:
+def _standard_error(per_anchor: Tensor, unseen: float) -> float:
+    """Of their mean; NaN of a single one, which shows no spread."""
+    if unseen == 0:
         return 0.0
-    return float((per_row.var() * (1 - n_rows / n_tokens) / n_rows).sqrt()) if n_rows > 1 else torch.nan
+    return float((per_anchor.var() * unseen / len(per_anchor)).sqrt()) if len(per_anchor) > 1 else torch.nan
