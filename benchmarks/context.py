@@ -82,7 +82,8 @@ def contraction_over_a_grid(width: int) -> dict[str, Any]:
     x = gaussian_tokens(N_TOKENS, width, RHO, seed=0).float()
     betas = [gamma * math.log(N_TOKENS) for gamma in GAMMAS]
     programs: dict[str, Callable[[], Any]] = {
-        "attnlim": lambda: contraction(x, betas).value.tolist(),
+        "attnlim": lambda: contraction(x, betas, each_pair=False).value.tolist(),
+        "attnlim_each_pair": lambda: contraction(x, betas).value.tolist(),
         "plain_torch": lambda: plain_contraction(x, betas),
     }
     if width < 512:  # there XLA's product on a CPU takes minutes

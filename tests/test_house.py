@@ -48,7 +48,7 @@ def test_every_package_has_a_floor() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import attnlim, attnlim.context, attnlim.models, attnlim.audit, attnlim.lab, attnlim.report",
+        "import attnlim, attnlim.context, attnlim.depth, attnlim.models, attnlim.audit, attnlim.lab, attnlim.report",
         "import attnlim.context.theory, attnlim.context.criticality, attnlim.context.phases",
         "import attnlim.core.checks, attnlim.core.runs, attnlim.core.cells, attnlim.core.intervals, attnlim.core.symbols",
         "import sys; sys.argv = ['attnlim', '--help']\nfrom attnlim.cli.main import main\ntry: main()\nexcept SystemExit: pass",

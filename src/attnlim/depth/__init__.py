@@ -1,0 +1,53 @@
+"""The depth limit: a transformer with residual 1/(LH), trained with AdamW, as its depth L and its heads H grow.
+
+Where things are; every file holds one idea:
+
+- **the network**: ``network`` (forward), ``costates`` (adjoint and gradients in closed form), ``arguments``
+- **training**: ``optimisers`` (AdamW, blockwise AdamW, SGD in mean-field units), ``adam_bound`` (update bound and the
+  compact set that holds the parameters)
+- ``naive``: slow twins in loops
+
+Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attnlim.core.exports import lazily
+
+if TYPE_CHECKING:
+    from attnlim.depth.adam_bound import adam_bound_at, adam_bound_limit, parameter_bound
+    from attnlim.depth.costates import Adjoint, adjoint
+    from attnlim.depth.network import forward
+    from attnlim.depth.optimisers import SGD, AdamW, BlockwiseAdamW
+
+_HOME = {
+    "Adjoint": "costates",
+    "AdamW": "optimisers",
+    "BlockwiseAdamW": "optimisers",
+    "SGD": "optimisers",
+    "adam_bound_at": "adam_bound",
+    "adam_bound_limit": "adam_bound",
+    "adjoint": "costates",
+    "forward": "network",
+    "parameter_bound": "adam_bound",
+}
+
+__all__ = [
+    "SGD",
+    "AdamW",
+    "Adjoint",
+    "BlockwiseAdamW",
+    "adam_bound_at",
+    "adam_bound_limit",
+    "adjoint",
+    "forward",
+    "parameter_bound",
+]
+
+__getattr__ = lazily(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
