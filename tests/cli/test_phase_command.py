@@ -79,13 +79,22 @@ def test_run_folder_table_and_report(attnlim: Run, tmp_path: Path, one_line: One
 
 
 def test_quick_answers_with_one_sentence_and_the_figure(attnlim: Run, tmp_path: Path) -> None:
-    done = attnlim("phase", "--quick", "--n", "64", "--d", "2,16", "--draws", "1")
+    done = attnlim("phase", "--quick", "--n", "64", "--d", "2,16", "--draws", "1", "--rows", "16")
     assert done.returncode == 0, done.stderr
     answer = " ".join(done.stdout.split("\n\n")[1].split())
     assert answer.startswith("At 64 tokens and ρ = ")
     assert answer.endswith("figure: runs/phase-quick/figures/phase.png · report: runs/phase-quick/report.html")
     assert answer.count(". ") == 1
-    assert (tmp_path / "runs" / "phase-quick" / "figures" / "phase.png").exists()
+    run = tmp_path / "runs" / "phase-quick"
+    assert (run / "figures" / "phase.png").exists()
+
+    # and measures everything, of sampled rows too
+    assert "contraction, eta, focus · 18 cells" in done.stdout
+    cells = pd.read_csv(run / "cells.csv")
+    for name in ("contraction", "eta", "entropy", "perplexity", "participation"):
+        errors = cells.loc[cells["gamma"].between(0.5, 3), f"{name}_standard_error"]
+        assert np.isfinite(cells[name]).all() and (errors > 0).all(), name
+    assert "1 draw · 16 sampled rows" in (run / "report.html").read_text(encoding="utf-8")
 
 
 def test_dry_run_writes_nothing(attnlim: Run, tmp_path: Path) -> None:

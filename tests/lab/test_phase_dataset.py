@@ -47,15 +47,23 @@ def test_closed_forms_meet_what_is_measured_on_a_simplex() -> None:
 
 
 def test_focus_of_the_first_factor_holds_for_all() -> None:
-    found = assemble(GRID, closed_form_results(GRID))
+    results = closed_form_results(GRID)
+    found = assemble(GRID, results)
     assert found["entropy"].notnull().all()
     assert (found["entropy"].sel(draw=1) == 1).all() and (found["entropy"].sel(draw=0) == 0).all()
+    for cell in results.values():
+        if "perplexity" in cell:
+            cell["perplexity_standard_error"] = np.array([0.1, 0.2, 0.3])
+    errors = assemble(GRID, results)["perplexity_standard_error"]
+    np.testing.assert_array_equal(
+        errors.transpose(..., "gamma"), np.broadcast_to([0.1, 0.2, 0.3], (2, 3, 2, 2, 2, 2, 3))
+    )
 
 
 def test_a_gap_is_nan_and_says_why() -> None:
     grid = make_grid("gaussian", [16], [2], [0.5], [1.0], measure=["eta"], causal=[True], threads=1)
     found = assemble(grid, closed_form_results(grid))
-    for name in ("contraction", "entropy"):
+    for name in ("contraction", "entropy", "entropy_standard_error"):
         assert found[name].isnull().all() and "was not asked for" in found[name].attrs["missing"]
     assert "missing" not in found["eta"].attrs and found["eta"].notnull().all()
     assert found["contraction_simplex"].isnull().all() and "causal" in found["contraction_simplex"].attrs["missing"]

@@ -55,7 +55,7 @@ def test_defaults() -> None:
     assert simplex.width == (16,)
     half = make_grid("half-sphere", [8])
     assert len(half.rho) == 1 and math.isnan(half.rho[0]) and "rho" not in keys(half)[0]
-    assert make_grid("sphere", [8], rows=4).measure == ("contraction", "eta")
+    assert make_grid("sphere", [8], rows=4).measure == grid.measure
 
 
 def test_a_device_of_other_machines_is_not_tried_here() -> None:
@@ -111,7 +111,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "seed": ({"seed": -1}, "--seed must be a whole number of at least 0, got -1"),
     "measure": ({"measure": ["lambda"]}, "--measure must be one of contraction, eta, focus, got 'lambda'"),
     "nothing to measure": ({"measure": []}, "--measure needs at least one of contraction, eta, focus"),
-    "focus of some rows": ({"measure": ["focus"], "rows": 5}, "--measure focus looks at every row"),
     "rows": ({"rows": 2}, "--rows must be a whole number of at least 3, got 2"),
     "probes": ({"probes": 1}, "--probes must be a whole number of at least 2, got 1"),
     "threads": ({"threads": 0}, "--threads must be a whole number of at least 1, got 0"),

@@ -36,9 +36,11 @@ def test_a_larger_grid_holds_the_same_numbers() -> None:
     few = phase("gaussian", [30], [3], [0.4], GAMMA[1:3], causal=[True], draws=1, rows=7, seed=5)
     many = phase("gaussian", [20, 30], [2, 3], [0.2, 0.4], GAMMA[1:3], causal=[False, True], draws=2, rows=7, seed=5)
     same = many.sel(n_tokens=[30], width=[3], rho=[0.4], draw=[0]).isel(causal=[1])
-    for name in ("contraction", "contraction_standard_error", "eta", "eta_standard_error", "rho_hat"):
+    for name in ("contraction", "eta", "entropy", "perplexity", "participation"):
         np.testing.assert_array_equal(same[name], few[name], err_msg=name)
-    assert (few["contraction_standard_error"] > 0).all()
+        np.testing.assert_array_equal(same[f"{name}_standard_error"], few[f"{name}_standard_error"], err_msg=name)
+        assert (few[f"{name}_standard_error"] > 0).all(), name
+    np.testing.assert_array_equal(same["rho_hat"], few["rho_hat"])
     other = phase("gaussian", [30], [3], [0.4], GAMMA[1:3], causal=[True], draws=1, rows=7, seed=6)
     assert (other["contraction"] != few["contraction"]).all()
 

@@ -114,6 +114,16 @@ def test_the_words_tell_what_is_doubtful() -> None:
     assert all(len(paragraph) < 600 for paragraph in text.split("\n"))
 
 
+def test_sampled_rows_give_one_draw_an_error_that_is_not_that_of_draws() -> None:
+    found = diagram()
+    assert "one draw has no standard error, use --draws 4" in verdict(found)
+    found["entropy_standard_error"][:] = 0.1
+    assert "the standard errors of one draw are those of its sampled rows or probes alone, use --draws 4" in verdict(
+        found
+    )
+    assert "standard error" not in verdict(diagram(draws=2))
+
+
 def test_what_was_not_measured_is_not_talked_about() -> None:
     only_eta = diagram(measure=["eta"])
     only_eta["contraction"][:] = np.nan

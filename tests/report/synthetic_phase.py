@@ -101,8 +101,11 @@ def phase_dataset(
         "eta_standard_error": 0.01 * attention,
         "distance": (1 - own) ** 2,
         "entropy": entropy,
+        "entropy_standard_error": 0.02 * entropy,
         "perplexity": np.exp(entropy),
+        "perplexity_standard_error": 0.05 * np.exp(entropy),
         "participation": 1 / (own**2 + (1 - own) ** 2 / (n - 1)),
+        "participation_standard_error": 0.1 / (own**2 + (1 - own) ** 2 / (n - 1)),
     }
     exact = self_weight(n, at, gammas)
     theory = {

@@ -169,6 +169,24 @@ def test_tables_hold_the_numbers_and_sort_with_missing_last(open_page: Opener, p
     assert cells(page, "sets", 10)[0] == "n/a"
 
 
+def test_the_errors_of_sampled_rows_stand_beside_every_count(open_page: Opener, phases: ModuleType) -> None:
+    """Of one draw. A digit of its error is enough, without a power of ten; where all rows are in there is none."""
+    dataset = small(phases, n_tokens=(256,), width=(32,), rho=(0.4,), draws=1)
+    dataset["participation_standard_error"] = 0 * dataset["participation"]
+    dataset["perplexity"][:] = np.reshape([250.0, 123.0, 12.0, 1.2, 1.1], (5, 1, 1, 1))
+    dataset["perplexity_standard_error"][:] = np.reshape([0.0, 17.0, 1.4, 0.06, 2e-4], (5, 1, 1, 1))
+    page = open_page(dataset)
+    heads = page.locator("#points thead th").all_inner_texts()
+    assert cells(page, "points", heads.index("e^H")) == ["250", "123 ± 20", "12.0 ± 1", "1.20 ± 0.06", "1.10 ± 2e−4"]
+    assert all("±" in text for text in cells(page, "points", heads.index("H"))[:3])
+    assert not any("±" in text for text in cells(page, "points", heads.index("1/ΣA²")))
+    page.locator("#slice").scroll_into_view_if_needed()
+    point = page.locator("#slice .scatterlayer .point").nth(1).bounding_box()
+    page.mouse.move(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2, steps=3)
+    page.wait_for_selector("#card:not([hidden])")
+    assert "123 ± 20" in page.locator("#card").inner_text()
+
+
 def test_saving_writes_every_number(open_page: Opener, phases: ModuleType, tmp_path: Path) -> None:
     dataset = small(phases, alpha=(0.0, 0.5))
     dataset["contraction"][0, 0, 0, 0, 0, 0] = math.nan

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlim.report.phase_reading import checked, crossing, summary
+from attnlim.report.phase_reading import checked, crossing, facts, summary
 
 
 @given(
@@ -63,8 +63,15 @@ def test_draws_are_averaged_with_their_standard_error(phases: ModuleType) -> Non
     three = dataset["contraction"].to_numpy()[0, 0, 3, 4, 0, 0, [0, 2, 3]]
     assert float(means["contraction"][0, 0, 3, 4, 0, 0]) == pytest.approx(three.mean(), rel=1e-12)
     one = summary(checked(dataset.isel(draw=[0])))
-    np.testing.assert_allclose(one["contraction_se"], dataset["contraction_standard_error"].isel(draw=0))
+    for name in ("contraction", "eta", "entropy", "perplexity", "participation"):
+        np.testing.assert_array_equal(one[f"{name}_se"], dataset[f"{name}_standard_error"].isel(draw=0), err_msg=name)
     assert np.isnan(one["rho_hat_se"]).all()
+
+
+def test_sampled_rows_are_told(phases: ModuleType) -> None:
+    dataset = phases.phase_dataset(n_tokens=(64, 256), width=(8,), draws=1)
+    for rows, told in ((0, ""), (256, ""), (32, " · 32 sampled rows"), (64, " · 64 sampled rows where n is larger")):
+        assert facts(dataset.assign_attrs(rows=rows)) == f"tokens: gaussian · 1 draw{told} · seed 0 · float32"
 
 
 def test_what_one_draw_lacks_the_mean_lacks(phases: ModuleType) -> None:

@@ -34,6 +34,14 @@ def words(figure: Any) -> str:
     return " ".join(text.get_text() for text in figure.texts)
 
 
+def only_focus(dataset: Any) -> Any:
+    """The diagram without λ and η, and with the reason."""
+    absent = {name: dataset[name] * math.nan for name in ("contraction", "eta", "eta_attention")}
+    for name, values in absent.items():
+        values.attrs["missing"] = f"{name.split('_')[0]} was not asked for"
+    return dataset.assign(absent)
+
+
 def test_panels_show_the_means_and_their_lines(phases: ModuleType) -> None:
     dataset = phases.phase_dataset(n_tokens=(256, 1024), width=(2, 32))
     means = summary(checked(dataset)).squeeze()
@@ -90,7 +98,8 @@ def test_texts_stay_on_the_sheet_and_apart(phases: ModuleType) -> None:
     several = phases.phase_dataset(n_tokens=(256, 512, 1024), width=(2, 8, 32, 128, 512))
     single = phases.phase_dataset(n_tokens=(256,), width=(32,), rho=(0.5,))
     few = phases.phase_dataset(n_tokens=(256,), width=(8, 32, 512), rho=(0.3, 0.5, 0.7), draws=1)
-    for dataset in (several, phases.phase_dataset(n_tokens=(256,), width=(32,)), single, few):
+    plane = phases.phase_dataset(n_tokens=(256,), width=(32,))
+    for dataset in (several, plane, single, few, only_focus(plane), only_focus(single)):
         figure = phase_figure(dataset)
         renderer = figure.canvas.get_renderer()
         boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
@@ -146,6 +155,17 @@ def test_what_was_not_measured_has_no_panel_and_a_reason(phases: ModuleType) -> 
         assert len(panels(phase_figure(focus))) == 2
     with pytest.raises(InputError, match="no number to draw"):
         phase_figure(focus.assign(entropy=math.nan * focus["entropy"], perplexity=math.nan * focus["entropy"]))
+
+
+def test_a_curve_of_one_draw_has_the_error_of_its_sampled_rows(phases: ModuleType) -> None:
+    dataset = only_focus(phases.phase_dataset(n_tokens=(64,), width=(32,), rho=(0.5,), draws=1))
+    figure = phase_figure(dataset)
+    assert legend_texts(figure)[0] == "measured, 1 draw ± standard error"
+    band = figure.axes[0].collections[0].get_paths()[0].vertices
+    for gamma, half in zip(dataset["gamma"], dataset["entropy_standard_error"].squeeze(), strict=True):
+        assert np.ptp(band[band[:, 0] == float(gamma), 1]) == pytest.approx(2 * float(half))
+    exact = dataset.assign(entropy_standard_error=0 * dataset["entropy"])
+    assert legend_texts(phase_figure(exact))[0] == "measured, 1 draw"
 
 
 def test_each_residual_factor_and_mask_has_its_page(phases: ModuleType) -> None:

@@ -164,9 +164,9 @@ def _dry_run(plan: Plan, folder: Path, as_json: bool) -> None:
 def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -> xr.Dataset:
     from attnlim.audit.measure import run_plan
     from attnlim.audit.tables import head_table
+    from attnlim.cli.keeping import keep
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder, write_text
-    from attnlim.report import draw
+    from attnlim.core.runs import RunFolder
 
     run = RunFolder.begin(
         folder,
@@ -179,11 +179,7 @@ def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -
     )
     with progress(plan.cells()) as tell:
         result = run_plan(plan, run.cells, tell)
-    run.store(result.dataset)
-    write_text(run.partial / "heads.csv", head_table(result.dataset).to_csv(index=False))
-    record = run.close_record()
-    draw(result.dataset, record, run.partial)
-    run.finish()
+    keep(run, result.dataset, head_table, "heads.csv")
     return result.dataset
 
 

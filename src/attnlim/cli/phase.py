@@ -29,7 +29,6 @@ QUICK: dict[str, str] = {
     "d": "2,32,128",
     "rho": "0.1:0.9:9",
     "gamma": "0:4:41",
-    "measure": "contraction,eta",
 }
 
 
@@ -49,9 +48,7 @@ def command(
         typer.Option(help="gaussian, simplex, half-sphere, sphere, a .npy or .safetensors file, or MODEL:LAYER."),
     ] = "gaussian",
     text: Annotated[str | None, typer.Option(help="A UTF-8 file for MODEL to read.")] = None,
-    measure: Annotated[
-        str | None, typer.Option(help="Of contraction,eta,focus. Default: all; without focus where --rows is given.")
-    ] = None,
+    measure: Annotated[str | None, typer.Option(help="Of contraction,eta,focus. Default: all.")] = None,
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
     rows: Annotated[int | None, typer.Option(help="Attention rows to sample where n is larger. Default: all.")] = None,
     probes: Annotated[int | None, typer.Option(help="Random probes for the costly part of η. Default: exact.")] = None,
@@ -73,11 +70,11 @@ def command(
 ) -> None:
     """Draw the phase diagram of contraction and gradients over any grid of sizes, cosines and inverse temperatures."""
     if quick:
-        # what does not fit the tokens or the rows is left to the full defaults
-        fits = {"n": True, "d": tokens in RANDOM, "rho": tokens in WITH_RHO, "gamma": True, "measure": rows is None}
-        given = {"n": n, "d": d, "rho": rho, "gamma": gamma, "measure": measure}
+        # what does not fit the tokens is left to the full defaults
+        fits = {"n": True, "d": tokens in RANDOM, "rho": tokens in WITH_RHO, "gamma": True}
+        given = {"n": n, "d": d, "rho": rho, "gamma": gamma}
         chosen = {name: QUICK[name] if value is None and fits[name] else value for name, value in given.items()}
-        n, d, rho, gamma, measure = (chosen[name] for name in ("n", "d", "rho", "gamma", "measure"))
+        n, d, rho, gamma = (chosen[name] for name in ("n", "d", "rho", "gamma"))
         draws = QUICK_DRAWS if draws is None and tokens in RANDOM else draws
     asked: dict[str, Any] = {
         "n_tokens": None if n is None else whole_numbers("--n", n),
@@ -171,11 +168,11 @@ def _dry_run(grid: PhaseGrid, folder: Path, cluster: str | None, workers: int | 
 def _run(
     grid: PhaseGrid, folder: Path, arguments: dict[str, Any], overwrite: bool, cluster: str | None, workers: int | None
 ) -> tuple[xr.Dataset, int]:
+    from attnlim.cli.keeping import keep, on_cluster
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder, write_text
+    from attnlim.core.runs import RunFolder
     from attnlim.lab.phase_dataset import cells_table
     from attnlim.lab.phase_run import run_grid
-    from attnlim.report import draw
 
     run = RunFolder.begin(
         folder,
@@ -188,13 +185,7 @@ def _run(
     )
     with progress(grid.cells(), _group, unit="") as tell:
         dataset, retried = run_grid(grid, run.cells, cluster=cluster, workers=workers, progress=tell)
-    run.store(dataset)
-    write_text(run.partial / "cells.csv", cells_table(dataset).to_csv(index=False))
-    if cluster is not None:
-        run.record["environment"] |= {"cluster": cluster, "cells_begun_again": retried}
-    record = run.close_record()
-    draw(dataset, record, run.partial)
-    run.finish()
+    keep(run, dataset, cells_table, "cells.csv", on_cluster(cluster, retried))
     return dataset, retried
 
 

@@ -129,11 +129,11 @@ def _run(
     cluster: str | None,
     workers: int | None,
 ) -> tuple[xr.Dataset, list[str], int]:
+    from attnlim.cli.keeping import keep, on_cluster
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder, write_text
+    from attnlim.core.runs import RunFolder
     from attnlim.lab.critical_claims import claims_table
     from attnlim.lab.critical_run import run_reproduction
-    from attnlim.report import draw
 
     run = RunFolder.begin(
         folder,
@@ -146,14 +146,7 @@ def _run(
     )
     with progress(plan.cells(), _group, unit="") as tell:
         dataset, unlike, retried = run_reproduction(plan, run.cells, cluster=cluster, workers=workers, progress=tell)
-    run.store(dataset)
-    write_text(run.partial / "claims.csv", claims_table(dataset).to_csv(index=False))
-    if cluster is not None:
-        run.record["environment"] |= {"cluster": cluster, "cells_begun_again": retried}
-    run.record["not_as_recorded"] = unlike
-    record = run.close_record()
-    draw(dataset, record, run.partial)
-    run.finish()
+    keep(run, dataset, claims_table, "claims.csv", on_cluster(cluster, retried), {"not_as_recorded": unlike})
     return dataset, unlike, retried
 
 

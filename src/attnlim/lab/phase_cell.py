@@ -29,7 +29,8 @@ ETA = {
     "eta_standard_error": "standard_error",
     "distance": "distance",
 }
-FOCUS = ("entropy", "perplexity", "participation")
+_COUNTS = ("entropy", "perplexity", "participation")
+FOCUS = tuple(f"{name}{suffix}" for name in _COUNTS for suffix in ("", "_standard_error"))
 GEOMETRY = ("rho_hat", "rho_1", "rho_2", "q_1", "q_2", "score_variance", "duplicates")
 
 
@@ -64,7 +65,7 @@ def measure_cell(
         seed: of the sweep; the streams of this cell follow from it and from the token set.
         measure: of "contraction", "eta" and "focus".
         dtype: of the layer, "float32" or "float64".
-        rows: sampled rows, where there are more tokens; 0 for all.
+        rows: sampled rows, the same for everything measured, where there are more tokens; 0 for all.
         probes: for the costly part of η; 0 takes it exactly.
         device: where the layer runs.
         given: (n_tokens, width), tokens that are not drawn.
@@ -96,9 +97,11 @@ def measure_cell(
         found |= {name: _numbers(getattr(energy, field), len(betas)) for name, field in ETA.items()}
     if "focus" in measure:
         from attnlim.context.row_focus import focus
+        from attnlim.context.row_sample import unseen_share
 
-        attended = focus(x, betas, causal, some_rows, seed=stream)
-        found |= {name: _numbers(getattr(attended, name).double().mean(dim=1), len(betas)) for name in FOCUS}
+        attended, unseen = focus(x, betas, causal, some_rows, seed=stream), unseen_share(some_rows, n_tokens)
+        for name in _COUNTS:
+            found[name], found[f"{name}_standard_error"] = _over_rows(getattr(attended, name), unseen)
     return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
 
 
@@ -122,6 +125,12 @@ def _tokens(
 
     stream = cell_seed(seed, "tokens", tokens, n_tokens, width, rho, draw)
     return samplers.draw(tokens, n_tokens, width, None if math.isnan(rho) else rho, stream)
+
+
+def _over_rows(values: Tensor, unseen: float) -> tuple[Tensor, Tensor]:
+    """The mean over rows and its standard error, exactly 0 when all are in."""
+    each = values.cpu().double()
+    return each.mean(dim=1), (unseen * each.var(dim=1) / each.shape[1]).sqrt()
 
 
 def _numbers(values: object, count: int) -> np.ndarray:

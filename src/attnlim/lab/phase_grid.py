@@ -103,7 +103,7 @@ class PhaseGrid:
         """What the run folder and its cells take at most: every number as float64 in cells, Zarr and table, thrice."""
         n_cells = len(self.cells())
         # an archive takes about 400 bytes for each of at most 32 arrays, whatever their length
-        return n_cells * (32 * 400 + 5 * 24 * 8 * len(self.gamma)) + REPORT_BYTES
+        return n_cells * (32 * 400 + 5 * 28 * 8 * len(self.gamma)) + REPORT_BYTES
 
     def identity(self) -> dict[str, Any]:
         """What a resumed run must share with the one that was interrupted."""
@@ -174,7 +174,7 @@ def make_grid(
     n_rows = 0 if rows is None else whole_number("--rows", rows, 3)
     n_probes = 0 if probes is None else whole_number("--probes", probes, 2)
     n_threads = None if threads is None else whole_number("--threads", threads, 1)
-    measures = _measures(measure, n_rows)
+    measures = MEASURES if measure is None else _measures(measure)
     if text is not None and source.kind != "model":
         raise InputError(f"--text is for a model to read, got it with --tokens {source.name}; leave it out")
     if not source.random and n_draws > 1:
@@ -213,14 +213,10 @@ def _at_least_0(name: str, value: Any) -> float:
     return real_number(name, value, above=0.0, closed=True)
 
 
-def _measures(measure: Iterable[str] | None, rows: int) -> tuple[str, ...]:
-    if measure is None:
-        return MEASURES[:2] if rows else MEASURES
+def _measures(measure: Iterable[str]) -> tuple[str, ...]:
     asked = {one_of("--measure", name, MEASURES) for name in measure}
     if not asked:
         raise InputError(f"--measure needs at least one of {', '.join(MEASURES)}, got none")
-    if rows and "focus" in asked:
-        raise InputError("--measure focus looks at every row; leave it out, or leave out --rows")
     return tuple(name for name in MEASURES if name in asked)
 
 

@@ -60,7 +60,7 @@ def phase(
         causal: masks to measure, of False and True. None: False.
         draws: token sets of each kind; windows of the text for a model. None: 4 of random tokens, else 1.
         seed: at least 0.
-        measure: of "contraction", "eta" and "focus". None: all, or the first two with ``rows``.
+        measure: of "contraction", "eta" and "focus". None: all.
         dtype: of the layer, "float32" or "float64".
         rows: attention rows that are sampled where n is larger, at least 3; None takes all.
         probes: random probes for the costly part of η, at least 2; None takes it exactly.

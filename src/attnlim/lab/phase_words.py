@@ -211,7 +211,9 @@ def _doubts(dataset: xr.Dataset, main: pd.DataFrame) -> str:
     if share > ROUNDED:
         told.append(f"rounding may move λ by {100 * share:.0f} %, use --dtype float64")
     if dataset.sizes["draw"] == 1 and dataset.attrs["tokens"] in ("gaussian", "half-sphere", "sphere"):
-        told.append("one draw has no standard error, use --draws 4")
+        sampled = any(bool((dataset[name] > 0).any()) for name in dataset if str(name).endswith("_standard_error"))
+        which = "the standard errors of one draw are those of its sampled rows or probes alone"
+        told.append(f"{which if sampled else 'one draw has no standard error'}, use --draws 4")
     return f"To bear in mind: {'; '.join(told)}." if told else ""
 
 

@@ -56,11 +56,16 @@ def checked(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def facts(dataset: xr.Dataset) -> str:
-    """One line on what was measured: the tokens, how many draws of them, and the seed."""
+    """One line on what was measured: the tokens, how many draws of them, the rows if sampled, and the seed."""
     draws = dataset.sizes["draw"]
     attrs = dataset.attrs
+    rows, n_tokens = attrs.get("rows", 0), dataset["n_tokens"]
+    sampled = ""
+    if 0 < rows < n_tokens.max():
+        sampled = f" · {rows} sampled rows{' where n is larger' if rows >= n_tokens.min() else ''}"
     return (
-        f"tokens: {attrs['tokens']} · {draws} draw{'s' if draws > 1 else ''} · seed {attrs['seed']} · {attrs['dtype']}"
+        f"tokens: {attrs['tokens']} · {draws} draw{'s' if draws > 1 else ''}{sampled} · seed {attrs['seed']} · "
+        f"{attrs['dtype']}"
     )
 
 

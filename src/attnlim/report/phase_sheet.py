@@ -63,7 +63,10 @@ def phase_figure(dataset: xr.Dataset, page: int = 0) -> Figure:
     notes = [f"{QUANTITIES[name].words}: {dataset[name].attrs.get('missing', 'not measured')}" for name in wanted]
     notes = [note for note, name in zip(notes, wanted, strict=True) if name not in names]
     about = f"{facts(dataset)}{_page_words(chosen)}"
-    figure = _planes(cells, names, about, notes) if planes else _curves(cells, names, about, dataset.sizes["draw"])
+    if planes:
+        figure = _planes(cells, names, about, notes)
+    else:
+        figure = _curves(cells, names, about, notes, dataset.sizes["draw"])
     if notes:
         right = 1 - 0.15 / figure.get_figwidth()
         figure.text(right, 0.012, literal(" · ".join(notes)), ha="right", va="bottom", size=9, color=MUTED)
@@ -95,11 +98,15 @@ def _page_words(chosen: xr.Dataset) -> str:
 
 def _planes(cells: list[xr.Dataset], names: list[str], about: str, notes: list[str]) -> Figure:
     columns = _columns(cells)
-    figure, panels = _grid("Phase diagram of one attention layer", about, len(cells), len(names), columns, _RIGHT, 4)
-    missing = 0
+    shown = {name: [cell[name].transpose("rho", "gamma").to_numpy() for cell in cells] for name in names}
+    missing = sum(int(np.isnan(part).sum()) for values in shown.values() for part in values)
+    if missing:
+        count = sum(part.size for values in shown.values() for part in values)
+        notes.append(f"blank cells have no number ({missing:,} of {count:,})")
+    title = "Phase diagram of one attention layer"
+    figure, panels = _grid(title, about, len(cells), len(names), columns, _RIGHT, 4, bool(notes))
     keys: set[str] = set()
-    for row, name in enumerate(names):
-        values = [cell[name].transpose("rho", "gamma").to_numpy() for cell in cells]
+    for row, (name, values) in enumerate(shown.items()):
         top = 1.0 if name == "contraction" else scale_top(values)
         over = any(bool((part > OVER_FROM * top).any()) for part in values)
         for index, (cell, part) in enumerate(zip(cells, values, strict=True)):
@@ -109,14 +116,10 @@ def _planes(cells: list[xr.Dataset], names: list[str], about: str, notes: list[s
             keys |= curves.keys()
             plane = Plane(cell["rho"].to_numpy().astype(float), cell["gamma"].to_numpy().astype(float), part, curves)
             image = draw_plane(axes, plane, top)
-            missing += int(np.isnan(part).sum())
             _label(axes, cell, row == 0, index % columns == 0)
             if index % columns == columns - 1 or index == len(cells) - 1:
                 _bar(figure, axes, image, name, over)
-    _legend(figure, legend_handles(sorted(keys), float(cells[0]["alpha"])))
-    if missing:
-        count = sum(cell[name].size for cell in cells for name in names)
-        notes.append(f"blank cells have no number ({missing:,} of {count:,})")
+    _legend(figure, legend_handles(sorted(keys), float(cells[0]["alpha"])), bool(notes))
     return figure
 
 
@@ -125,20 +128,20 @@ def _curve_keys(name: str) -> tuple[str, ...]:
     return ("gamma_c", "gamma_half", crossing) if crossing else ("gamma_c", "gamma_half")
 
 
-def _curves(cells: list[xr.Dataset], names: list[str], about: str, draws: int) -> Figure:
+def _curves(cells: list[xr.Dataset], names: list[str], about: str, notes: list[str], draws: int) -> Figure:
     handles = curve_legend(cells, names, draws)
     # a single set of tokens has its quantities side by side
     beside = len(names) if len(cells) == 1 else 0
     columns = beside or _columns(cells)
     shape = (beside, 1) if beside else (len(cells), len(names))
     title = "One attention layer across its transition"
-    figure, panels = _grid(title, about, *shape, columns, 0.35, len(handles))
+    figure, panels = _grid(title, about, *shape, columns, 0.35, len(handles), bool(notes))
     for index, cell in enumerate(cells):
         for row, name in enumerate(names):
             axes = panels[0][row] if beside else panels[row][index]
             draw_curves(axes, cell, name)
             _label(axes, cell, bool(beside) or row == 0, bool(beside) or index % columns == 0, name)
-    _legend(figure, handles)
+    _legend(figure, handles, bool(notes))
     return figure
 
 
@@ -149,9 +152,9 @@ def _columns(cells: list[xr.Dataset]) -> int:
 
 
 def _grid(
-    title: str, about: str, count: int, rows: int, columns: int, right: float, entries: int
+    title: str, about: str, count: int, rows: int, columns: int, right: float, entries: int, noted: bool
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with ``count`` panels of ``rows`` quantities each, and room below for a legend with that many entries.
+    """A figure with ``count`` panels of ``rows`` quantities each, and room below for a legend of ``entries``, and notes.
 
     The panels of a quantity come in the order of the sets of tokens; those of all quantities stand below each other,
     and a set that has no place left in its row of columns begins another block.
@@ -159,7 +162,7 @@ def _grid(
     # a single column would be narrower than the words above it
     width = max(_LEFT + columns * (_PANEL[0] + _GAP) - _GAP + right, 7.6)
     lines = rows * math.ceil(count / columns)
-    foot = _ROOM + _LINE * math.ceil(entries / _legend_columns(width))
+    foot = _ROOM + _LINE * (math.ceil(entries / _legend_columns(width)) + noted)
     height = _HEAD + lines * (_PANEL[1] + _GAP) - _GAP + foot
     figure = blank(width, height, title, about, SHARP)
     grid = figure.add_gridspec(
@@ -176,10 +179,10 @@ def _legend_columns(width: float) -> int:
     return 3 if width > 10 else 2
 
 
-def _legend(figure: Figure, handles: list[Any]) -> None:
-    width = figure.get_figwidth()
+def _legend(figure: Figure, handles: list[Any], noted: bool) -> None:
+    width, lowest = figure.get_figwidth(), _LINE * noted / figure.get_figheight()
     figure.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(_LEFT / width - 0.01, 0.0), ncols=_legend_columns(width),
+        handles=handles, loc="lower left", bbox_to_anchor=(_LEFT / width - 0.01, lowest), ncols=_legend_columns(width),
         frameon=False, fontsize=9, handlelength=2.8, columnspacing=2.0, borderaxespad=0.5,
     )  # fmt: skip
 

@@ -43,8 +43,8 @@ function fine(value) {
 // A standard error has one digit to say; 0 is that of a number without one
 function errorText(error) {
   if (!error) return "";
-  const text = error < 0.0005 ? error.toExponential(0) : error.toPrecision(1);
-  return `± ${text.replaceAll("-", "−").replace("e+", "e")}`;
+  if (error < 0.0005) return `± ${error.toExponential(0).replaceAll("-", "−")}`;
+  return `± ${Number(error.toPrecision(1)).toLocaleString("en-US", { maximumFractionDigits: 4 })}`;
 }
 
 function withError(quantity, value, error) {
