@@ -3,6 +3,7 @@
 Where things are; every file holds one idea:
 
 - **the network**: ``network`` (forward), ``costates`` (adjoint and gradients in closed form), ``arguments``
+- **what it is given**: ``initialisation`` (laws and layouts of parameters), ``losses`` (with their derivatives in measure)
 - **training**: ``optimisers`` (AdamW, blockwise AdamW, SGD in mean-field units), ``adam_bound`` (update bound and the
   compact set that holds the parameters)
 - ``naive``: slow twins in loops
@@ -19,18 +20,32 @@ from attnlim.core.exports import lazily
 if TYPE_CHECKING:
     from attnlim.depth.adam_bound import adam_bound_at, adam_bound_limit, parameter_bound
     from attnlim.depth.costates import Adjoint, adjoint
+    from attnlim.depth.initialisation import initial_parameters
+    from attnlim.depth.losses import (
+        FunctionLoss,
+        Loss,
+        MaximumMeanDiscrepancy,
+        MomentLoss,
+        PooledClassification,
+    )
     from attnlim.depth.network import forward
     from attnlim.depth.optimisers import SGD, AdamW, BlockwiseAdamW
 
 _HOME = {
-    "Adjoint": "costates",
     "AdamW": "optimisers",
+    "Adjoint": "costates",
     "BlockwiseAdamW": "optimisers",
+    "FunctionLoss": "losses",
+    "Loss": "losses",
+    "MaximumMeanDiscrepancy": "losses",
+    "MomentLoss": "losses",
+    "PooledClassification": "losses",
     "SGD": "optimisers",
     "adam_bound_at": "adam_bound",
     "adam_bound_limit": "adam_bound",
     "adjoint": "costates",
     "forward": "network",
+    "initial_parameters": "initialisation",
     "parameter_bound": "adam_bound",
 }
 
@@ -39,10 +54,16 @@ __all__ = [
     "AdamW",
     "Adjoint",
     "BlockwiseAdamW",
+    "FunctionLoss",
+    "Loss",
+    "MaximumMeanDiscrepancy",
+    "MomentLoss",
+    "PooledClassification",
     "adam_bound_at",
     "adam_bound_limit",
     "adjoint",
     "forward",
+    "initial_parameters",
     "parameter_bound",
 ]
 
