@@ -5,7 +5,7 @@ Where things are; every file holds one idea:
 - **the network**: ``network`` (forward), ``costates`` (adjoint and gradients in closed form), ``arguments``
 - **what it is given**: ``initialisation`` (laws and layouts of parameters), ``losses`` (with their derivatives in measure)
 - **training**: ``optimisers`` (AdamW, blockwise AdamW, SGD in mean-field units), ``adam_bound`` (update bound and the
-  compact set that holds the parameters)
+  compact set that holds the parameters), ``gradient_descent`` (a run, state by state)
 - ``naive``: slow twins in loops
 
 Names are loaded when they are first used.
@@ -20,6 +20,7 @@ from attnlim.core.exports import lazily
 if TYPE_CHECKING:
     from attnlim.depth.adam_bound import adam_bound_at, adam_bound_limit, parameter_bound
     from attnlim.depth.costates import Adjoint, adjoint
+    from attnlim.depth.gradient_descent import Certificate, TrainingState, training
     from attnlim.depth.initialisation import initial_parameters
     from attnlim.depth.losses import (
         FunctionLoss,
@@ -35,18 +36,21 @@ _HOME = {
     "AdamW": "optimisers",
     "Adjoint": "costates",
     "BlockwiseAdamW": "optimisers",
+    "Certificate": "gradient_descent",
     "FunctionLoss": "losses",
     "Loss": "losses",
     "MaximumMeanDiscrepancy": "losses",
     "MomentLoss": "losses",
     "PooledClassification": "losses",
     "SGD": "optimisers",
+    "TrainingState": "gradient_descent",
     "adam_bound_at": "adam_bound",
     "adam_bound_limit": "adam_bound",
     "adjoint": "costates",
     "forward": "network",
     "initial_parameters": "initialisation",
     "parameter_bound": "adam_bound",
+    "training": "gradient_descent",
 }
 
 __all__ = [
@@ -54,17 +58,20 @@ __all__ = [
     "AdamW",
     "Adjoint",
     "BlockwiseAdamW",
+    "Certificate",
     "FunctionLoss",
     "Loss",
     "MaximumMeanDiscrepancy",
     "MomentLoss",
     "PooledClassification",
+    "TrainingState",
     "adam_bound_at",
     "adam_bound_limit",
     "adjoint",
     "forward",
     "initial_parameters",
     "parameter_bound",
+    "training",
 ]
 
 __getattr__ = lazily(__name__, _HOME)

@@ -15,7 +15,7 @@ from attnlim.depth.adam_bound import adam_bound_at, decay_rates, step_and_decay
 BLOCK_NORMS = ("sum", "mean")
 
 
-class _MeanField(torch.optim.Optimizer):
+class MeanFieldOptimiser(torch.optim.Optimizer):
     """What all three share: the factor L·H, decoupled decay, the loop over parameters.
 
     ``largest_step`` is the largest |m̂|/(√v̂ + ε) of the last step over all parameters, in blockwise AdamW the largest
@@ -74,7 +74,7 @@ class _MeanField(torch.optim.Optimizer):
         return math.inf
 
 
-class AdamW(_MeanField):
+class AdamW(MeanFieldOptimiser):
     r"""AdamW on LH-rescaled gradients, with decoupled weight decay.
 
     .. math::
@@ -212,7 +212,7 @@ class BlockwiseAdamW(AdamW):
         )
 
 
-class SGD(_MeanField):
+class SGD(MeanFieldOptimiser):
     """Gradient descent on LH-rescaled gradients with decoupled weight decay, for contrast: its step has no bound.
 
     Source: *ours*; plain SGD with the learning rate multiplied by LH.
