@@ -1,13 +1,14 @@
-"""Shared by all tests: real checkpoints, and tiny random models of every kind that the audit names."""
+"""Shared by all tests: real checkpoints, tiny random models of every kind that the audit names, quick processes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+from tests.forks import Forks
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -26,6 +27,13 @@ def minilm() -> Any:
     from attnlim.models import load
 
     return load("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Processes that need not import anything: a command costs what it does, not the seconds that Python needs."""
+    with Forks() as running:
+        yield running
 
 
 def _tiny(kind: str) -> Any:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forks import Forks
+
+from attnlim.models.text import read_text
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def attnlim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Call `attnlim` with arguments in ``tmp_path``; standard input from ``stdin``."""
+def attnlim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: Forks) -> Run:
+    """Call `attnlim` with arguments in ``tmp_path``; standard input from ``stdin``, Python to run first in ``before``."""
+    monkeypatch.chdir(tmp_path)
+    return partial(forks.run, cwd=tmp_path)
+
+
+@pytest.fixture
+def fresh_attnlim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The same in a Python that starts for it, as from a shell: one that has not yet imported anything."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "attnlim", *map(str, arguments)]
-        return subprocess.run(command, cwd=tmp_path, input=stdin, capture_output=True, text=True, env=os.environ)
+        return subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     return run
 
@@ -39,6 +49,15 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Any, minilm: Any
     letters.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     PreTrainedTokenizerFast(tokenizer_object=letters, unk_token="[UNK]").save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def tiny_audit(tiny_folder: Path) -> tuple[object, ...]:
+    """The beginning of a command that audits it on a shorter text: at a token a letter the default one takes a second
+    to cut into tokens."""
+    path = tiny_folder.with_name("text")
+    path.write_text(read_text(None).content[:60_000], encoding="utf-8")
+    return "audit", tiny_folder, "--text", path
 
 
 @pytest.fixture

@@ -18,11 +18,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from tests.forks import Forks
 
 from attnlim.core.runs import open_run
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 OneLine = Callable[[subprocess.CompletedProcess[str], str], None]
+Arguments = tuple[object, ...]
 SMALL = ("--context", "32,128", "--windows", "3", "--rows", "64", "--device", "cpu")
 
 
@@ -30,8 +32,8 @@ def tree_bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_run_folder_report_table_and_json(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
-    done = attnlim("audit", tiny_folder, *SMALL)
+def test_run_folder_report_table_and_json(attnlim: Run, fresh_attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
+    done = fresh_attnlim("audit", tiny_folder, *SMALL)
     assert done.returncode == 0, done.stderr
     run = tmp_path / "runs" / "audit-tiny-llama"
     assert sorted(path.name for path in run.iterdir()) == [
@@ -59,7 +61,7 @@ def test_run_folder_report_table_and_json(attnlim: Run, tiny_folder: Path, tmp_p
 
     redrawn = (run / "report.html").read_bytes()
     (run / "report.html").unlink()
-    again = attnlim("report", run)
+    again = fresh_attnlim("report", run)
     assert again.returncode == 0 and (run / "report.html").read_bytes() == redrawn
 
     asked = attnlim("audit", tiny_folder, *SMALL, "--out", "other", "--json")
@@ -79,18 +81,18 @@ def test_text_from_a_file_and_from_standard_input_agree(attnlim: Run, tiny_folde
     assert (first.attrs["text"], second.attrs["text"]) == ("play.txt", "standard input")
 
 
-def test_dry_run_writes_nothing(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
-    done = attnlim("audit", tiny_folder, *SMALL, "--dry-run")
+def test_dry_run_writes_nothing(attnlim: Run, tiny_audit: Arguments, tmp_path: Path) -> None:
+    done = attnlim(*tiny_audit, *SMALL, "--dry-run")
     assert done.returncode == 0
     assert "would run 3 windows of 32 tokens" in done.stdout and "GB on this machine" in done.stdout
-    machine = json.loads(attnlim("audit", tiny_folder, *SMALL, "--dry-run", "--json").stdout)
+    machine = json.loads(attnlim(*tiny_audit, *SMALL, "--dry-run", "--json").stdout)
     assert machine["seconds"] >= 0 and machine["memory_bytes"] > 0 and len(machine["cells"]) == 6
     assert not list(tmp_path.iterdir())
 
 
-def test_compare(attnlim: Run, tiny_folder: Path, one_line: OneLine) -> None:
-    attnlim("audit", tiny_folder, *SMALL, "--out", "a")
-    attnlim("audit", tiny_folder, *SMALL, "--out", "b", "--seed", "1")
+def test_compare(attnlim: Run, tiny_audit: Arguments, one_line: OneLine) -> None:
+    attnlim(*tiny_audit, *SMALL, "--out", "a")
+    attnlim(*tiny_audit, *SMALL, "--out", "b", "--seed", "1")
     done = attnlim("audit", "--compare", "a", "b")
     assert done.returncode == 0 and max(map(len, done.stdout.splitlines())) <= 100
     assert "median tokens attended" in done.stdout and "attention on the first token" in done.stdout
@@ -99,9 +101,9 @@ def test_compare(attnlim: Run, tiny_folder: Path, one_line: OneLine) -> None:
     rows = pd.DataFrame(answer["rows"])
     counts = rows[rows["quantity"].str.endswith(" heads") & (rows["context"] == 128)]
     assert counts["first"].sum() == counts["second"].sum() == 12
-    attnlim("audit", tiny_folder, "--context", "64", "--windows", "2", "--rows", "8", "--out", "c")
-    one_line(attnlim("audit", tiny_folder, "--compare", "a", "b"), "--compare takes two finished runs and no MODEL")
-    attnlim("audit", tiny_folder, *SMALL, "--diluted-above", "0.7", "--windows", "1", "--out", "d")
+    attnlim(*tiny_audit, "--context", "64", "--windows", "2", "--rows", "8", "--out", "c")
+    one_line(attnlim(*tiny_audit, "--compare", "a", "b"), "--compare takes two finished runs and no MODEL")
+    attnlim(*tiny_audit, *SMALL, "--diluted-above", "0.7", "--windows", "1", "--out", "d")
     unlike = json.loads(attnlim("audit", "--compare", "a", "d", "--json").stdout)
     assert unlike["different"] == ["n_windows 3 against 1", "diluted_above 0.8 against 0.7"]
     assert not [row for row in unlike["rows"] if row["quantity"].startswith("heads whose")]
@@ -149,47 +151,61 @@ BAD_INPUT = {
 
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input_is_one_line(case: str, attnlim: Run, tiny_folder: Path, tmp_path: Path, one_line: OneLine) -> None:
+    check_refusal(case, attnlim, tiny_folder, tmp_path, one_line)
+
+
+@pytest.mark.parametrize("case", ["no model", "short text"])
+def test_nothing_that_is_imported_or_loaded_adds_a_line(
+    case: str, fresh_attnlim: Run, tiny_folder: Path, tmp_path: Path, one_line: OneLine
+) -> None:
+    check_refusal(case, fresh_attnlim, tiny_folder, tmp_path, one_line)
+
+
+def check_refusal(case: str, call: Run, tiny_folder: Path, folder: Path, one_line: OneLine) -> None:
     arguments, phrase = BAD_INPUT[case]
-    (tmp_path / "short.txt").write_text("a short text")
-    one_line(attnlim(*(str(tiny_folder) if word == "TINY" else word for word in arguments or ("audit",))), phrase)
-    assert [path.name for path in tmp_path.iterdir()] == ["short.txt"]
+    (folder / "short.txt").write_text("a short text")
+    one_line(call(*(str(tiny_folder) if word == "TINY" else word for word in arguments or ("audit",))), phrase)
+    assert [path.name for path in folder.iterdir()] == ["short.txt"]
 
 
-def test_a_finished_run_is_not_replaced_unasked(attnlim: Run, tiny_folder: Path, one_line: OneLine) -> None:
-    small = ("--context", "32", "--windows", "2", "--rows", "8")
-    assert attnlim("audit", tiny_folder, *small).returncode == 0
-    one_line(attnlim("audit", tiny_folder, *small), "holds a finished run; use another --out, or --overwrite")
-    assert attnlim("audit", tiny_folder, *small, "--overwrite").returncode == 0
+def test_a_finished_run_is_not_replaced_unasked(attnlim: Run, tiny_audit: Arguments, one_line: OneLine) -> None:
+    small = (*tiny_audit, "--context", "32", "--windows", "2", "--rows", "8")
+    assert attnlim(*small).returncode == 0
+    one_line(attnlim(*small), "holds a finished run; use another --out, or --overwrite")
+    assert attnlim(*small, "--overwrite").returncode == 0
 
 
 def test_a_store_of_another_version_is_refused(
-    attnlim: Run, tiny_folder: Path, tmp_path: Path, one_line: OneLine
+    attnlim: Run, tiny_audit: Arguments, tmp_path: Path, one_line: OneLine
 ) -> None:
-    attnlim("audit", tiny_folder, "--context", "32", "--windows", "2", "--rows", "8", "--out", "a")
+    attnlim(*tiny_audit, "--context", "32", "--windows", "2", "--rows", "8", "--out", "a")
     record = json.loads((tmp_path / "a" / "run.json").read_text())
     (tmp_path / "a" / "run.json").write_text(json.dumps(record | {"store_version": 99}))
     one_line(attnlim("report", "a"), "was written with store version 99")
 
 
-def test_killed_at_random_and_resumed_gives_the_same_bytes(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
-    # 180 short cells: ten kills a few cells apart never meet the end, however late this process notices a cell
-    work = ("--context", "64,128,256", "--windows", "60", "--rows", "200", "--device", "cpu")
-    assert attnlim("audit", tiny_folder, *work, "--out", "clean").returncode == 0
-    command = [sys.executable, "-m", "attnlim", "audit", str(tiny_folder), *work, "--out", "killed"]
+def test_killed_at_random_and_resumed_gives_the_same_bytes(
+    forks: Forks, fresh_attnlim: Run, tiny_audit: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clean run is of a Python of its own, which hashes strings with another seed."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as the forks have it
+    # 120 short cells: ten kills a few cells apart never meet the end, however late this process notices a cell
+    work = (*tiny_audit, "--context", "64,128", "--windows", "60", "--rows", "200", "--device", "cpu")
+    assert fresh_attnlim(*work, "--out", "clean").returncode == 0
     moments = random.Random(0)
     for _ in range(10):
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cells = tmp_path / "killed.partial" / "cells"
         here = len(list(cells.glob("context*.npz"))) if cells.exists() else 0
-        wanted = here + moments.randint(1, 6)  # a moment after this many cells, wherever in the next one
+        process = forks.begin(*work, "--out", "killed", cwd=tmp_path)
+        wanted = here + moments.randint(1, 4)  # a moment after this many cells, wherever in the next one
         while not (cells.exists() and len(list(cells.glob("context*.npz"))) >= wanted):
             assert process.poll() is None
             time.sleep(0.001)
         time.sleep(moments.random() * 0.02)
-        process.send_signal(signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         assert not (tmp_path / "killed").exists()
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+    assert forks.run(*work, "--out", "killed", cwd=tmp_path).returncode == 0
     assert tree_bytes(tmp_path / "killed" / "data.zarr") == tree_bytes(tmp_path / "clean" / "data.zarr")
     assert (tmp_path / "killed" / "heads.csv").read_bytes() == (tmp_path / "clean" / "heads.csv").read_bytes()
     first, second = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("clean", "killed"))
@@ -200,29 +216,31 @@ def test_killed_at_random_and_resumed_gives_the_same_bytes(attnlim: Run, tiny_fo
     assert first == second
 
 
-def test_ctrl_c_keeps_what_was_finished(tiny_folder: Path, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_finished(forks: Forks, tiny_audit: Arguments, tmp_path: Path) -> None:
     work = ("--context", "64,256", "--windows", "200", "--out", "run")  # long enough not to end before the signal
-    command = [sys.executable, "-m", "attnlim", "audit", str(tiny_folder), *work]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    (tmp_path / "said").touch()
+    process = forks.begin(*tiny_audit, *work, cwd=tmp_path, stderr=tmp_path / "said")
     cells = tmp_path / "run.partial" / "cells"
     while not list(cells.glob("context*.npz")):
         assert process.poll() is None
         time.sleep(0.001)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
-    assert process.returncode == 130
-    assert said.strip().splitlines()[-1].startswith("attnlim: interrupted; what was finished is kept")
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait() == 130
+    last = (tmp_path / "said").read_text().strip().splitlines()[-1]
+    assert last.startswith("attnlim: interrupted; what was finished is kept")
     assert list(cells.glob("context*.npz")) and not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("mount") is None, reason="a really full disk needs root, to mount a small one"
 )
-def test_a_full_disk_is_one_line_and_leaves_no_run(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_line_and_leaves_no_run(
+    attnlim: Run, forks: Forks, tiny_audit: Arguments, tmp_path: Path
+) -> None:
     """Seen before the work where it can be; filling up during it, the finished cells are kept and resumed."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    work = ("audit", tiny_folder, "--context", "32,128", "--windows", "8", "--out", disk / "run", "--json")
+    work = (*tiny_audit, "--context", "32,128", "--windows", "8", "--out", disk / "run", "--json")
 
     def mount(size: str) -> None:
         if subprocess.run(
@@ -240,24 +258,25 @@ def test_a_full_disk_is_one_line_and_leaves_no_run(attnlim: Run, tiny_folder: Pa
 
     mount("64m")
     try:
-        command = [sys.executable, "-m", "attnlim", *map(str, work)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        (tmp_path / "said").touch()
+        process = forks.begin(*work, cwd=tmp_path, stderr=tmp_path / "said")
         cells = disk / "run.partial" / "cells"
         while not list(cells.glob("context*.npz")):
             assert process.poll() is None
             time.sleep(0.001)
-        process.send_signal(signal.SIGSTOP)
+        os.kill(process.pid, signal.SIGSTOP)
         with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
             while filler.write(bytes(4096)):
                 pass
         assert shutil.disk_usage(disk).free == 0
-        process.send_signal(signal.SIGCONT)
-        _, said = process.communicate()
-        assert process.returncode == 2 and "Traceback" not in said
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.wait() == 2
+        said = (tmp_path / "said").read_text()
+        assert "Traceback" not in said
         assert said.strip().splitlines()[-1].startswith("attnlim: the disk is full; free some space")
         assert list(cells.glob("context*.npz")) and not (disk / "run").exists()
         (disk / "filler").unlink()
-        assert subprocess.run(command, capture_output=True).returncode == 0
+        assert attnlim(*work).returncode == 0
         assert os.listdir(disk) == ["run"] and open_run(disk / "run")
     finally:
         subprocess.run(["umount", disk], check=True)

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.forks import Forks
 
 from attnlim.core.runs import open_run
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 OneLine = Callable[[subprocess.CompletedProcess[str], str], None]
+Arguments = tuple[object, ...]
 SMALL = ("--context", "32", "--windows", "2", "--rows", "8", "--device", "cpu")
 
 
@@ -43,8 +45,10 @@ def test_a_place_that_cannot_be_written_is_one_line(
     assert os.listdir(tmp_path / "mine.partial") == ["thesis.txt"]
 
 
-def test_an_error_of_the_system_is_one_line(attnlim: Run, tiny_folder: Path, tmp_path: Path, one_line: OneLine) -> None:
-    assert attnlim("audit", tiny_folder, *SMALL, "--out", "run").returncode == 0
+def test_an_error_of_the_system_is_one_line(
+    attnlim: Run, tiny_audit: Arguments, tmp_path: Path, one_line: OneLine
+) -> None:
+    assert attnlim(*tiny_audit, *SMALL, "--out", "run").returncode == 0
     (tmp_path / "run" / "report.html").unlink()
     (tmp_path / "run" / "report.html").mkdir()
     one_line(attnlim("report", "run"), "cannot write or read run/report.html: Is a directory")
@@ -71,56 +75,47 @@ def test_standard_input_is_utf8_whatever_the_locale(
 
 @pytest.mark.skipif(os.name == "nt", reason="no file locks there")
 def test_a_second_process_of_the_same_out_is_refused(
-    attnlim: Run, tiny_folder: Path, tmp_path: Path, one_line: OneLine
+    attnlim: Run, forks: Forks, tiny_audit: Arguments, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    work = ("--context", "64,128", "--windows", "4", "--device", "cpu", "--out", "run")
-    command = [sys.executable, "-m", "attnlim", "audit", str(tiny_folder), *work]
-    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    work = (*tiny_audit, "--context", "64,128", "--windows", "4", "--device", "cpu", "--out", "run")
+    said = tmp_path_factory.mktemp("elsewhere") / "said"
+    said.touch()
+    first = forks.begin(*work, cwd=tmp_path, stderr=said)
     while not list((tmp_path / "run.partial" / "cells").glob("context*.npz")):
         assert first.poll() is None
         time.sleep(0.001)
-    first.send_signal(signal.SIGSTOP)
-    second = attnlim("audit", tiny_folder, *work, "--json", "--overwrite")
+    os.kill(first.pid, signal.SIGSTOP)
+    second = attnlim(*work, "--json", "--overwrite")
     assert second.returncode == 2 and "Traceback" not in second.stderr
     assert second.stderr.splitlines()[-1] == (
         "attnlim: another attnlim process is writing run; wait for it or use another --out"
     )
-    first.send_signal(signal.SIGCONT)
-    assert first.communicate()[1].count("Traceback") == 0 and first.returncode == 0
+    os.kill(first.pid, signal.SIGCONT)
+    assert first.wait() == 0 and "Traceback" not in said.read_text()
     assert os.listdir(tmp_path) == ["run"] and open_run(tmp_path / "run")
 
 
-def test_other_arguments_are_named(attnlim: Run, tiny_folder: Path, tmp_path: Path) -> None:
-    code = """
-import os, sys
-from attnlim.core import runs
-runs.RunFolder.finish = lambda self: os._exit(9)
-from attnlim.cli.main import main
-main()
-"""
-    stopped = [sys.executable, "-c", code, "audit", str(tiny_folder), *SMALL, "--out", "run"]
-    assert subprocess.run(stopped, cwd=tmp_path, capture_output=True).returncode == 9
-    done = attnlim("audit", tiny_folder, *SMALL, "--out", "run", "--seed", "7")
+def test_other_arguments_are_named(attnlim: Run, tiny_audit: Arguments) -> None:
+    stop = "import os; from attnlim.core import runs; runs.RunFolder.finish = lambda self: os._exit(9)"
+    assert attnlim(*tiny_audit, *SMALL, "--out", "run", before=stop).returncode == 9
+    done = attnlim(*tiny_audit, *SMALL, "--out", "run", "--seed", "7")
     assert done.returncode == 2
     assert "unfinished run of other arguments (seed: 0 then, 7 now); give those again" in done.stderr.splitlines()[-1]
 
 
 def test_killed_between_the_two_moves_of_finish_the_same_command_ends_with_the_same_run(
-    attnlim: Run, tiny_folder: Path, tmp_path: Path
+    attnlim: Run, tiny_audit: Arguments, tmp_path: Path
 ) -> None:
     """The old run aside, the new one not yet in place; every other moment is tested on the run store itself."""
-    code = """
-import os, sys
+    stop = """
+import os
 rename = os.rename
 os.rename = lambda before, after: os._exit(9) if str(before).endswith(".partial") else rename(before, after)
-from attnlim.cli.main import main
-main()
 """
-    assert attnlim("audit", tiny_folder, *SMALL, "--out", "run").returncode == 0
+    assert attnlim(*tiny_audit, *SMALL, "--out", "run").returncode == 0
     before = tree_bytes(tmp_path / "run")
-    arguments = ["audit", str(tiny_folder), *SMALL, "--out", "run", "--overwrite"]
-    killed = subprocess.run([sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True)
-    assert killed.returncode == 9
+    arguments = [*tiny_audit, *SMALL, "--out", "run", "--overwrite"]
+    assert attnlim(*arguments, before=stop).returncode == 9
     assert sorted(os.listdir(tmp_path)) == ["run.partial", "run.replaced"]
     assert tree_bytes(tmp_path / "run.replaced") == before
     done = attnlim(*arguments)

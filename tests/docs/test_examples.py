@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import shutil
@@ -11,14 +10,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
+from tests.forks import Forks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 LANGUAGES = {"python", "console", "text"}
+# where each command starts a Python of its own, as a reader's does; the other pages vary the arguments, in forks
+FRESH = ("README.md", "reproduce.md")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -86,8 +90,10 @@ def test_python_blocks(page: Path, place: Path) -> None:
 
 
 @pytest.mark.parametrize("page", having("console"), ids=named)
-def test_console_blocks(page: Path, place: Path) -> None:
+def test_console_blocks(page: Path, place: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.rmtree(place / "runs")  # a reader begins with no run at all
+    monkeypatch.setenv("COLUMNS", "100")
+    call = called_fresh if page.name in FRESH else partial(called, forks)
     checker = doctest.OutputChecker()
     for block in blocks(page):
         if block.language != "console":
@@ -96,15 +102,27 @@ def test_console_blocks(page: Path, place: Path) -> None:
             where = f"{named(page)}:{block.line}: {command}"
             words = shlex.split(command)
             assert words[0] == "attnlim", f"{where}: only attnlim is run; put other commands into a text block"
-            done = subprocess.run(
-                [sys.executable, "-m", "attnlim", *words[1:]],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"COLUMNS": "100"},
-            )  # fmt: skip
-            assert done.returncode == (2 if shown.startswith("attnlim: ") else 0), f"{where}\n{done.stdout}"
+            code, printed = call(words[1:])
+            assert code == (2 if shown.startswith("attnlim: ") else 0), f"{where}\n{printed}"
             if shown.strip():
                 wanted = re.sub(r"\s+", " ", shown).strip() + "\n"
-                got = re.sub(r"\s+", " ", done.stdout).strip() + "\n"
-                assert checker.check_output(wanted, got, OPTIONS), f"{where}\nshown:\n{shown}\ngot:\n{done.stdout}"
+                got = re.sub(r"\s+", " ", printed).strip() + "\n"
+                assert checker.check_output(wanted, got, OPTIONS), f"{where}\nshown:\n{shown}\ngot:\n{printed}"
+
+
+def called_fresh(words: list[str]) -> tuple[int, str]:
+    """Exit code of a command and all that it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "attnlim", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return done.returncode, done.stdout
+
+
+def called(forks: Forks, words: list[str]) -> tuple[int | None, str]:
+    """The same of a fork."""
+    with NamedTemporaryFile() as printed:
+        code = forks.begin(*words, cwd=Path.cwd(), stdout=printed.name, stderr=printed.name).wait()
+        return code, printed.read().decode()
 
 
 @pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs" / "api").glob("*.md"))], ids=named)

@@ -20,8 +20,19 @@ from attnlim.lab import dask_tasks
 from attnlim.lab.dask_tasks import check_cluster, check_versions, worker_count
 from attnlim.lab.sweeping import CellError, sweep
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_workers() -> Iterator[None]:
+    """Worker processes that are forks of one with everything imported; those of drivers of their own start Python."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        # Dask sets what is imported at the first call, and not again
+        context = distributed.utils.get_mp_context()
+        context.set_forkserver_preload(["distributed", "torch", "tests.lab.stand_in"])
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +45,9 @@ def address() -> Iterator[str]:
 
 
 def when_written(path: Path) -> str:
-    while not (path.exists() and path.read_text()):
+    while not (path.exists() and (written := path.read_text())):  # a writer empties it first
         time.sleep(0.001)
-    return path.read_text()
+    return written
 
 
 def test_same_bytes_as_in_this_process_and_only_missing_cells(address: str, tmp_path: Path) -> None:
@@ -110,7 +121,7 @@ if __name__ == "__main__":
     driver.wait()
     before = len(list(kept.glob("cell*.npz")))
     assert 3 <= before < 12
-    worker = int((tmp_path / "worker").read_text())
+    worker = int(when_written(tmp_path / "worker"))
     while True:  # it notices that its parent is gone
         try:
             os.kill(worker, 0)

@@ -67,30 +67,40 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
+@pytest.fixture(scope="session")
+def tab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A tab, and the one file that it shows: only for the same file in the same tab does Chromium keep plotly.js
+    compiled. Every test loads a document of its own."""
+    return browser.new_context().new_page(), tmp_path_factory.mktemp("tab") / "report.html"
+
+
 @pytest.fixture
-def open_report(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def open_report(tab: tuple[Any, Path]) -> Iterator[Callable[..., Any]]:
     """Write a dataset's report, open it, and fail at the end on any error or any request beyond the file."""
-    contexts, problems = [], []
+    page, path = tab
+    problems = []
+    watched = {
+        "console": lambda message: problems.append(f"console {message.type}: {message.text}"),
+        "pageerror": lambda error: problems.append(f"page error: {error}"),
+        "dialog": lambda dialog: (problems.append("a dialog opened"), dialog.dismiss()),
+        "request": lambda request: (
+            request.url.startswith(("file://", "data:", "blob:")) or problems.append(f"request: {request.url}")
+        ),
+    }
+
+    for event, listener in watched.items():
+        page.on(event, listener)
 
     def opener(dataset: Any, run: Any, wait_for: str, scheme: str = "light", width: int = 1200) -> Any:
-        path = write_report(dataset, run, tmp_path / "report.html")
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(f"console {message.type}: {message.text}"))
-        page.on("pageerror", lambda error: problems.append(f"page error: {error}"))
-        page.on("dialog", lambda dialog: (problems.append("a dialog opened"), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda request: (
-                request.url.startswith(("file://", "data:", "blob:")) or problems.append(f"request: {request.url}")
-            ),
-        )
+        write_report(dataset, run, path)
+        page.mouse.move(0, 0)
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
         page.goto(path.as_uri())
         page.wait_for_selector(wait_for)
         return page
 
     yield opener
-    for context in contexts:
-        context.close()
+    for event, listener in watched.items():
+        page.remove_listener(event, listener)
     assert problems == []

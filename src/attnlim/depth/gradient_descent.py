@@ -137,12 +137,8 @@ def _size(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
     entries = parameter.detach()
     if not isinstance(optimiser, BlockwiseAdamW):
         return float(entries.abs().max())
-    largest = float(torch.linalg.matrix_norm(entries).max())
-    return (
-        largest
-        if optimiser.block_norm == "sum"
-        else largest / math.sqrt(int(entries.shape[-2]) * int(entries.shape[-1]))
-    )
+    n_entries: int = entries.shape[-2] * entries.shape[-1] if optimiser.block_norm == "mean" else 1
+    return float(torch.linalg.matrix_norm(entries).max()) / math.sqrt(n_entries)
 
 
 def _parameter_bound(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
