@@ -138,7 +138,8 @@ def _size(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
     if not isinstance(optimiser, BlockwiseAdamW):
         return float(entries.abs().max())
     n_entries: int = entries.shape[-2] * entries.shape[-1] if optimiser.block_norm == "mean" else 1
-    return float(torch.linalg.matrix_norm(entries).max()) / math.sqrt(n_entries)
+    largest = float(torch.linalg.matrix_norm(entries).max())
+    return largest / math.sqrt(n_entries)
 
 
 def _parameter_bound(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
@@ -146,7 +147,7 @@ def _parameter_bound(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
     group = optimiser.param_groups[0]
     if not isinstance(optimiser, AdamW) or not group["weight_decay"]:
         return math.inf
-    return max(_size(parameter, optimiser), adam_bound_limit(*group["betas"]) / group["weight_decay"])
+    return max(_size(parameter, optimiser), adam_bound_limit(*group["betas"]) / float(group["weight_decay"]))
 
 
 def _first_bad(value: Tensor) -> str:
