@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from attnlim.audit.statistics import Rows, row_statistics
 from attnlim.core.seeds import generator
 from attnlim.models import cut_windows, load, read_text
 from attnlim.models.hook import AttentionCall, attached
-from benchmarks.machine import rates, seconds, write
+from benchmarks.machine import own_peak_bytes, rates, seconds, write
 
 N_WINDOWS, N_ROWS = 4, 256
 
@@ -77,7 +76,7 @@ def child(kind: str, n_tokens: int) -> None:
         plain(model, ids)
     else:
         probe(model, ids, rows, parts)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    print(own_peak_bytes())
 
 
 def statistics_alone(n_tokens: int) -> dict[str, float]:

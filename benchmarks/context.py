@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -21,7 +19,7 @@ import torch
 
 from attnlim.context import contraction, jacobian_energy, jacobian_energy_estimate, layer, naive
 from attnlim.context.samplers import gaussian_tokens
-from benchmarks.machine import rates, write
+from benchmarks.machine import own_peak_bytes, rates, write
 
 N_TOKENS, RHO = 4096, 0.5
 GAMMAS = [0.5 * k for k in range(11)]
@@ -137,15 +135,7 @@ def in_child(what: str) -> None:
         values = contraction(x, [gamma * math.log(len(x)) for gamma in GAMMAS]).value.tolist()
     else:
         (x @ x).exp_()  # the libraries' own buffers
-    print(json.dumps({"peak_bytes": peak_bytes(), "seconds": time.perf_counter() - start, "values": values}))
-
-
-def peak_bytes() -> int:
-    """Of this process alone: getrusage counts what the parent held when it started this one."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return 1024 * int(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"peak_bytes": own_peak_bytes(), "seconds": time.perf_counter() - start, "values": values}))
 
 
 def million() -> dict[str, Any]:

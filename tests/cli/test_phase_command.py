@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from tests.forks import Forks
 
 from attnlim.core.runs import open_run
 from attnlim.lab import phase
@@ -181,47 +181,7 @@ main()
     assert not list(tmp_path.iterdir())
 
 
-# one process that has everything loaded forks a fresh one for every attempt: a kill costs no start of Python
-FORKS = """
-import os, sys
-import attnlim.lab.phase_run, attnlim.lab.phase_dataset, attnlim.context.contracting, attnlim.context.jacobian
-import attnlim.report.drawing
-from attnlim.cli.main import main
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        sys.argv = ["attnlim", *line.split()]
-        sys.stdout = sys.stderr = open(os.devnull, "w")
-        main()
-    print(child, flush=True)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
-
-
-@contextmanager
-def forks(folder: Path) -> Iterator[Callable[..., tuple[int, Callable[[], int]]]]:
-    """Begin a command; gives its process id, and what waits for its end and gives the status."""
-    # a fork keeps none of its parent's threads, so there must be none
-    alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", FORKS], cwd=folder, env=alone, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert parent.stdin is not None and parent.stdout is not None
-    orders, answers = parent.stdin, parent.stdout
-
-    def begin(*arguments: str) -> tuple[int, Callable[[], int]]:
-        orders.write(" ".join(arguments) + "\n")
-        orders.flush()
-        return int(answers.readline()), lambda: int(answers.readline())
-
-    try:
-        yield begin
-    finally:
-        orders.close()
-        parent.wait()
-
-
-def test_killed_at_random_and_resumed_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_killed_at_random_and_resumed_gives_the_same_bytes(forks: Forks, tmp_path: Path) -> None:
     # 120 cells of some milliseconds: ten kills a few cells apart never meet the end, however late they are noticed
     work = (
         "--n",
@@ -238,23 +198,20 @@ def test_killed_at_random_and_resumed_gives_the_same_bytes(tmp_path: Path) -> No
         "cpu",
     )
     moments = random.Random(0)
-    with forks(tmp_path) as begin:
-        _, ended = begin("phase", *work, "--out", "clean")
-        assert ended() == 0
-        cells = tmp_path / "killed.partial" / "cells"
-        for _ in range(10):
-            here = len(finished_cells(cells))
-            process, ended = begin("phase", *work, "--out", "killed")
-            wanted = here + moments.randint(1, 3)  # a moment after this many cells, wherever in the next one
-            while len(finished_cells(cells)) < wanted:
-                os.kill(process, 0)  # it is still there
-                time.sleep(0.0005)
-            time.sleep(moments.random() * 0.01)
-            os.kill(process, signal.SIGKILL)
-            assert os.WTERMSIG(ended()) == signal.SIGKILL
-            assert not (tmp_path / "killed").exists()
-        _, ended = begin("phase", *work, "--out", "killed")
-        assert ended() == 0
+    assert forks.begin("phase", *work, "--out", "clean", cwd=tmp_path).wait() == 0
+    cells = tmp_path / "killed.partial" / "cells"
+    for _ in range(10):
+        here = len(finished_cells(cells))
+        fork = forks.begin("phase", *work, "--out", "killed", cwd=tmp_path)
+        wanted = here + moments.randint(1, 3)  # a moment after this many cells, wherever in the next one
+        while len(finished_cells(cells)) < wanted:
+            assert fork.poll() is None  # it is still there
+            time.sleep(0.0005)
+        time.sleep(moments.random() * 0.01)
+        os.kill(fork.pid, signal.SIGKILL)
+        assert fork.wait() == -signal.SIGKILL
+        assert not (tmp_path / "killed").exists()
+    assert forks.begin("phase", *work, "--out", "killed", cwd=tmp_path).wait() == 0
     assert tree_bytes(tmp_path / "killed" / "data.zarr") == tree_bytes(tmp_path / "clean" / "data.zarr")
     assert (tmp_path / "killed" / "cells.csv").read_bytes() == (tmp_path / "clean" / "cells.csv").read_bytes()
     first, second = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("clean", "killed"))

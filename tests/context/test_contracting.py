@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.context.largest_tensor import LargestTensor
 from tests.context.standard_errors import claim_over_spread, range_by_chance
 
 from attnlim.context import contraction, naive, simplex_step, simplex_tokens
@@ -264,19 +265,10 @@ def test_equal_rows_have_no_worst_pair_of_one_token() -> None:
 
 
 def test_the_pairs_are_never_held_whole() -> None:
-    n, largest = 1000, 0
-
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            nonlocal largest
-            out = func(*args, **(kwargs or {}))
-            if isinstance(out, torch.Tensor):
-                largest = max(largest, out.numel())
-            return out
-
-    with Watch():
+    n = 1000
+    with LargestTensor() as largest:
         contraction(normal_tokens(n, 4), [1.0, 2.0], tile=(50, 100))
-    assert largest <= 3 * 56 * 100
+    assert largest.entries <= 3 * 56 * 100
 
 
 def test_frozen_pairs_do_not_count_as_contracted_or_not_by_their_rounding() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.context.largest_tensor import LargestTensor
 
 from attnlim.context import naive
 from attnlim.context.phases import focus_exponent
@@ -151,19 +152,9 @@ def test_no_gradient_and_no_change_of_the_tokens() -> None:
 def test_the_weights_are_never_held_whole() -> None:
     """Memory: three tiles at a time. No n × n tensor is ever made."""
     n = 1000
-    largest = 0
-
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            nonlocal largest
-            out = func(*args, **(kwargs or {}))
-            if isinstance(out, torch.Tensor):
-                largest = max(largest, out.numel())
-            return out
-
-    with Watch():
+    with LargestTensor() as largest:
         focus(normal_tokens(n, 4), [1.0, 2.0], causal=True, tile=(50, 100))
-    assert largest == 3 * 56 * 100  # 50 rows in lanes of 7
+    assert largest.entries == 3 * 56 * 100  # 50 rows in lanes of 7
 
 
 def test_an_array_gives_what_its_tensor_gives() -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from tests.script_modules import script_module
 
 from attnlim.context import contraction, focus, gaussian_tokens, geometry, jacobian_energy
 from attnlim.context.row_sample import named_rows, sampled_rows, unseen_share
@@ -22,14 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """examples/sampled_rows.py as a module."""
-    path = ROOT / "examples" / "sampled_rows.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
+    return script_module(ROOT / "examples" / "sampled_rows.py")
 
 
 def test_drawn_rows_are_a_simple_random_sample() -> None:

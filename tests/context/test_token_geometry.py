@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.context.largest_tensor import LargestTensor
 from tests.context.standard_errors import claim_over_spread, range_by_chance
 
 from attnlim.context.cosine import mean_cosine
@@ -71,19 +72,9 @@ def test_the_tile_does_not_matter(tile: int, anchors: range | int | None) -> Non
 
 
 def test_the_whole_gram_matrix_is_never_held() -> None:
-    largest = 0
-
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            nonlocal largest
-            out = func(*args, **(kwargs or {}))
-            if isinstance(out, torch.Tensor):
-                largest = max(largest, out.numel())
-            return out
-
-    with Watch():
+    with LargestTensor() as largest:
         geometry(normal_tokens(1000, 2), tile=50)
-    assert largest == 2500
+    assert largest.entries == 2500
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,4 +1,4 @@
-"""The optimisers against torch's own, the reference trajectories, and the bounds that the theory gives them."""
+"""The optimisers against torch's own, and the bounds that the theory gives them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.depth.test_network import CASES, drawn, reference_parameters, reference_tokens
+from tests.depth.test_network import drawn
 
 from attnlim.core.checks import InputError
 from attnlim.depth import (
@@ -20,51 +20,8 @@ from attnlim.depth import (
     BlockwiseAdamW,
     adam_bound_at,
     adam_bound_limit,
-    adjoint,
-    forward,
     parameter_bound,
 )
-
-
-def trained(
-    case: dict[str, Any], make: Callable[[torch.nn.Parameter], torch.optim.Optimizer], steps: int
-) -> tuple[torch.Tensor, list[float]]:
-    """The reference's loss, minimised with the explicit gradients."""
-    theta = torch.nn.Parameter(reference_parameters(case))
-    optimiser, x = make(theta), reference_tokens(case)
-    target = torch.linspace(-1, 1, case["d"], dtype=torch.float64)
-    losses = []
-    for _ in range(steps + 1):
-        tokens = forward(theta, x, case["beta"])
-        last = tokens[-1]
-        square = last.square().sum(dim=1, keepdim=True)
-        losses.append(float(0.5 * (last.mean(0) - target).square().sum() + 0.025 * square.square().mean()))
-        terminal = (last.mean(0) - target) + 0.1 * square * last
-        theta.grad = adjoint(theta, tokens, terminal, case["beta"]).gradient / (case["L"] * case["H"])
-        if len(losses) <= steps:
-            optimiser.step()
-    return theta.detach(), losses[1:]
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("name", "kind"), [("adamw", AdamW), ("blockwise_adamw_sum", BlockwiseAdamW)])
-def test_reference_trajectories(case: dict[str, Any], name: str, kind: type[AdamW]) -> None:
-    run = case[name]
-
-    def make(theta: torch.nn.Parameter) -> torch.optim.Optimizer:
-        return kind(
-            [theta],
-            case["L"],
-            case["H"],
-            lr=run["lr"],
-            betas=tuple(run["betas"]),
-            eps=run["eps_mean_field"],
-            weight_decay=run["weight_decay"],
-        )
-
-    theta, losses = trained(case, make, run["steps"])
-    np.testing.assert_allclose(losses, run["losses"], rtol=1e-12)
-    np.testing.assert_allclose(theta[0, 0], run["theta_first"], rtol=1e-11, atol=1e-12)
 
 
 def steps_of(

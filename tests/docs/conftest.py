@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import xarray as xr
+from tests.script_modules import script_module
 
 from attnlim.core.runs import RunFolder
 
@@ -49,39 +48,28 @@ def stored_run(stored: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def loaded(path: Path) -> ModuleType:
-    """A script of the repository as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def phases_figure() -> ModuleType:
     """examples/phases_figure.py as a module."""
-    return loaded(ROOT / "examples" / "phases_figure.py")
+    return script_module(ROOT / "examples" / "phases_figure.py")
 
 
 @pytest.fixture(scope="session")
 def transition_figures() -> ModuleType:
     """examples/transition_figures.py as a module."""
-    return loaded(ROOT / "examples" / "transition_figures.py")
+    return script_module(ROOT / "examples" / "transition_figures.py")
 
 
 @pytest.fixture(scope="session")
 def transition_tables() -> ModuleType:
     """examples/transition_tables.py as a module."""
-    return loaded(ROOT / "examples" / "transition_tables.py")
+    return script_module(ROOT / "examples" / "transition_tables.py")
 
 
 @pytest.fixture(scope="session")
 def drawn_formulas() -> ModuleType:
     """docs/extensions/docstrings.py as a module."""
-    return loaded(ROOT / "docs" / "extensions" / "docstrings.py")
+    return script_module(ROOT / "docs" / "extensions" / "docstrings.py")
 
 
 @pytest.fixture

@@ -95,7 +95,8 @@ def _of_block(
     nothing, pairs = [0.0] * n_betas, [(-1, -1)] * n_betas
     found = PairRatios(row_sums, nothing, nothing.copy(), [-1.0] * n_betas, pairs, [False] * n_betas)
     room = left.new_empty(2, index.numel() * min(n_keys, n_rows))
-    take = _EachRatio(directions, index) if each_pair else _RatioSums(directions, index)
+    kind = _EachRatio if each_pair else _RatioSums
+    take = None if closest_alone else kind(directions, part, index, found)
     for start in range(part.start if directions.ordered else 0, n_rows, n_keys):
         keys = slice(start, min(start + n_keys, n_rows))
         before, spare = room[:, : index.numel() * (keys.stop - start)].view(2, *index.shape, -1)
@@ -109,23 +110,23 @@ def _of_block(
             for some in torch.tensor_split(places, 1 + len(places) * n_columns // _PAIR_ENTRIES):
                 _of_close_pairs(directions, some, part.start, closest_alone, found)
             before.masked_fill_(close, torch.inf)
-        if closest_alone:
+        if take is None:
             continue
         inverse = before.reciprocal_()
         found.inverse_half += float(inverse.sum(dim=2).sum(dtype=row_sums.dtype))
         square = torch.mul(inverse, directions.spread, out=spare).square_().view(-1)
         found.inverse_fourth += float(torch.dot(square, square))
-        take.tile(inverse, keys, spare, part, found)
-    if not closest_alone:
-        take.block(part, found)
+        take.tile(inverse, keys, spare)
+    if isinstance(take, _RatioSums):
+        take.finish()
     return found
 
 
 class _EachRatio:
     """Every ratio of a tile, one β after another."""
 
-    def __init__(self, directions: Directions, index: Tensor) -> None:
-        self.directions = directions
+    def __init__(self, directions: Directions, part: slice, index: Tensor, found: PairRatios) -> None:
+        self.directions, self.part, self.found = directions, part, found
         n_betas, like = len(directions.after), directions.after
         # views are made before the loops: their cost would be a third of the time
         self.left = opposite(directions.after[:, index]).unbind()
@@ -133,8 +134,9 @@ class _EachRatio:
         self.sums, self.expanded = (half.unbind() for half in self.summed)
         self.farthest, self.largest = (half.unbind() for half in self.extremes)
 
-    def tile(self, inverse: Tensor, keys: slice, ratio: Tensor, part: slice, found: PairRatios) -> None:
+    def tile(self, inverse: Tensor, keys: slice, ratio: Tensor) -> None:
         """Take in a tile of 1/h; ``ratio`` is room for another."""
+        part, found = self.part, self.found
         for k, right in enumerate(self.directions.after[:, keys].unbind()):
             half_distances(self.left[k], right, ratio)
             torch.amax(ratio, dim=(0, 1, 2), out=self.farthest[k])
@@ -151,9 +153,6 @@ class _EachRatio:
             if worst > found.worst_ratio[k]:
                 found.worst_ratio[k], found.worst_pair[k], found.in_tile[k] = worst, (part.start, keys.start), True
 
-    def block(self, part: slice, found: PairRatios) -> None:
-        """Nothing is left to do when the tiles of a block are through."""
-
 
 class _RatioSums:
     r"""The sums of the ratios of a row without a look at any, from one product for all β.
@@ -161,22 +160,22 @@ class _RatioSums:
     .. math:: \sum_j h'_{ij}/h_{ij} = (-c'_i, h'_i, 1) \cdot \sum_j (c'_j, 1, h'_j)/h_{ij}
     """
 
-    def __init__(self, directions: Directions, index: Tensor) -> None:
-        self.after = directions.after
+    def __init__(self, directions: Directions, part: slice, index: Tensor, found: PairRatios) -> None:
+        self.after, self.part, self.found = directions.after, part, found
         n_betas, _, n_columns = self.after.shape
         self.gathered = self.after.new_zeros(index.numel(), n_betas * n_columns)
 
-    def tile(self, inverse: Tensor, keys: slice, ratio: Tensor, part: slice, found: PairRatios) -> None:
-        """Take in a tile of 1/h."""
+    def tile(self, inverse: Tensor, keys: slice, spare: Tensor) -> None:
+        """Take in a tile of 1/h; no room is needed."""
         right = self.after[:, keys].transpose(0, 1).flatten(1)  # no copy: so the points lie in memory
         self.gathered.addmm_(inverse.flatten(0, 1), right)
 
-    def block(self, part: slice, found: PairRatios) -> None:
-        """Put the sums of every row of the block together."""
-        own = self.after[:, part]
+    def finish(self) -> None:
+        """Put the sums of every row of the block together, once all tiles are in."""
+        own = self.after[:, self.part]
         gathered = self.gathered.view(len(self.gathered), *own.shape[::2]).transpose(0, 1)[:, : own.shape[1]]
         across = torch.linalg.vecdot(own[..., :-2], gathered[..., :-2])
-        found.row_sums += (own[..., -1] * gathered[..., -2] + gathered[..., -1] - across).to(found.row_sums)
+        self.found.row_sums += (own[..., -1] * gathered[..., -2] + gathered[..., -1] - across).to(self.found.row_sums)
 
 
 def _hide_repeated(before: Tensor, directions: Directions, part: slice, index: Tensor, keys: slice) -> None:

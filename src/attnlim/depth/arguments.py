@@ -23,7 +23,7 @@ class Batch:
     Attributes:
         theta: (n_replicas, n_layers, n_heads, 4, head_dim, width).
         x: (n_replicas, n_sequences, n_tokens, width).
-        log_weights: (n_tokens,) or (n_replicas, n_sequences, n_tokens), logarithms of weights that sum to 1.
+        log_weights: (n_replicas, n_sequences, n_tokens), logarithms of weights that sum to 1.
         replicas, sequences: the axes as they were given.
     """
 
@@ -69,11 +69,10 @@ def batch(theta: Any, x: Any, weights: Any = None) -> Batch:
         )
     x = x.expand(*replicas, *sequences, *x.shape[-2:])
     n_replicas, n_sequences = math.prod(replicas), math.prod(sequences)
-    log_weights = _log_weights(weights, x)
     return Batch(
         theta.reshape(n_replicas, *theta.shape[-5:]),
         x.reshape(n_replicas, n_sequences, *x.shape[-2:]),
-        log_weights if log_weights.ndim == 1 else log_weights.reshape(n_replicas, n_sequences, -1),
+        _log_weights(weights, x).expand(x.shape[:-1]).reshape(n_replicas, n_sequences, -1),
         replicas,
         sequences,
     )

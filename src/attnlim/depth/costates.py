@@ -87,9 +87,8 @@ def adjoint(
     states = tokens.detach().reshape(n_layers + 1, *given.x.shape)
     costates, gradient = torch.empty_like(states), torch.empty_like(given.theta)
     costates[n_layers] = terminal.detach().reshape(given.x.shape)
-    share = given.log_weights.exp()
-    share = share[:, None] if share.ndim == 1 else share[..., None]  # (..., N, 1)
-    of_head = share if share.ndim == 2 else share[:, None]
+    share = given.log_weights.exp()[..., None]
+    of_head = share[:, None]
     n_sequences = given.x.shape[1]
     for r in reversed(range(n_layers)):
         x, a = states[r], costates[r + 1]

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from attnlim.core.checks import InputError, whole_number
-from attnlim.depth.adam_bound import adam_bound_limit
+from attnlim.depth.adam_bound import parameter_bound
 from attnlim.depth.arguments import batch, parameters
 from attnlim.depth.costates import adjoint
 from attnlim.depth.losses import Loss
 from attnlim.depth.network import forward
-from attnlim.depth.optimisers import AdamW, BlockwiseAdamW, MeanFieldOptimiser
+from attnlim.depth.optimisers import AdamW, MeanFieldOptimiser
 
 MakeOptimiser = Callable[[list[torch.nn.Parameter], int, int], MeanFieldOptimiser]
 
@@ -109,17 +109,17 @@ def training(
     made = optimiser([parameter], n_layers, n_heads)
     options = {"residual": residual, "causal": causal, "post_norm": post_norm}
     shares = batch(theta, x, weights).log_weights.exp()
-    bound = _parameter_bound(parameter, made)
+    bound = _parameter_bound(parameter.detach(), made)
     update = math.nan
     for step in range(n_steps + 1):
         tokens = forward(parameter, x, beta, weights, **options)  # type: ignore[arg-type]
-        of_sequence, terminal = loss(tokens[-1], _as_given(shares, tokens))
+        of_sequence, terminal = loss(tokens[-1], shares.view(tokens.shape[1:-1]))
         replicas = parameter.shape[:-5]
         value = of_sequence.expand(tokens.shape[1:-2]).reshape(*replicas, -1).mean(dim=-1)
         if not bool(torch.isfinite(value).all()):
             raise InputError(f"the loss must stay finite, got {_first_bad(value)} at step {step}: the run has diverged")
         found = adjoint(parameter, tokens, terminal, beta, weights, **options)  # type: ignore[arg-type]
-        certificate = Certificate(update, _size(parameter, made) / bound if math.isfinite(bound) else math.nan)
+        certificate = Certificate(update, made.size(parameter.detach()) / bound if math.isfinite(bound) else math.nan)
         if certificate.update > 1 + 1e-6 or certificate.parameter > 1 + 1e-6:
             raise InputError(f"bounds of Adam must hold, got {certificate} at step {step}; report this as a bug")
         yield TrainingState(step, parameter.detach(), tokens, found.adjoint, found.gradient, value, certificate)
@@ -129,25 +129,13 @@ def training(
             update = made.largest_step / made.bound() if math.isfinite(made.bound()) else math.nan
 
 
-def _as_given(shares: Tensor, tokens: Tensor) -> Tensor:
-    return shares if shares.ndim == 1 else shares.reshape(tokens.shape[1:-1])
-
-
-def _size(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
-    entries = parameter.detach()
-    if not isinstance(optimiser, BlockwiseAdamW):
-        return float(entries.abs().max())
-    n_entries: int = entries.shape[-2] * entries.shape[-1] if optimiser.block_norm == "mean" else 1
-    largest = float(torch.linalg.matrix_norm(entries).max())
-    return largest / math.sqrt(n_entries)
-
-
 def _parameter_bound(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
-    """C/λ or the start, whichever is larger; of the settings at the start."""
+    """The compact set by the settings at the start."""
     group = optimiser.param_groups[0]
-    if not isinstance(optimiser, AdamW) or not group["weight_decay"]:
+    if not isinstance(optimiser, AdamW):
         return math.inf
-    return max(_size(parameter, optimiser), adam_bound_limit(*group["betas"]) / float(group["weight_decay"]))
+    beta_1, beta_2 = group["betas"]
+    return parameter_bound(optimiser.size(parameter), beta_1, beta_2, group["lr"], group["weight_decay"])
 
 
 def _first_bad(value: Tensor) -> str:

@@ -105,7 +105,7 @@ def attend(x: Tensor, score: Tensor, log_weights: Tensor, causal: bool) -> tuple
     z = (x.view(n_replicas, 1, -1, width) @ score).view(n_replicas, -1, n_sequences, n_tokens, width)
     keys = x[:, None]
     logits = z @ keys.transpose(3, 4)
-    logits += log_weights if log_weights.ndim == 1 else log_weights[:, None, :, None, :]
+    logits += log_weights[:, None, :, None, :]
     if causal:
         later = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=x.device).triu_(1)
         logits.masked_fill_(later, -torch.inf)

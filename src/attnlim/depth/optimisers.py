@@ -61,13 +61,14 @@ class MeanFieldOptimiser(torch.optim.Optimizer):
                 if not bool(torch.isfinite(gradient).all()):
                     raise InputError("gradients must be finite, got NaN or inf; the run has diverged")
                 direction = self._direction(gradient, self.state[parameter], group)
-                largest = max(largest, self._size(direction))
+                largest = max(largest, self.size(direction))
                 parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * direction)
         self.largest_step = largest
         return loss
 
-    def _size(self, direction: Tensor) -> float:
-        return float(direction.abs().max())
+    def size(self, values: Tensor) -> float:
+        """What the bounds are about, of a step or of parameters: the largest entry."""
+        return float(values.abs().max())
 
     def bound(self) -> float:
         """The largest that ``largest_step`` can be by now; infinite where no bound holds."""
@@ -125,7 +126,7 @@ class AdamW(MeanFieldOptimiser):
 
     def _direction(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         beta_1, beta_2 = group["betas"]
-        square = self._square(gradient, group)
+        square = self._square(gradient)
         if not state:
             state["step"] = 0
             state["exp_avg"] = torch.zeros_like(gradient)
@@ -137,7 +138,7 @@ class AdamW(MeanFieldOptimiser):
         square_mean: Tensor = state["exp_avg_sq"] / (1 - beta_2 ** state["step"])
         return mean / (square_mean.sqrt() + float(group["eps"]))
 
-    def _square(self, gradient: Tensor, group: dict[str, Any]) -> Tensor:
+    def _square(self, gradient: Tensor) -> Tensor:
         return gradient.square()
 
     def bound(self) -> float:
@@ -197,7 +198,7 @@ class BlockwiseAdamW(AdamW):
             if parameter.ndim < 2:
                 raise InputError(f"a block needs two axes, got a parameter of shape {tuple(parameter.shape)}")
 
-    def _square(self, gradient: Tensor, group: dict[str, Any]) -> Tensor:
+    def _square(self, gradient: Tensor) -> Tensor:
         square = gradient.square()
         return (
             square.sum(dim=(-2, -1), keepdim=True)
@@ -205,11 +206,9 @@ class BlockwiseAdamW(AdamW):
             else square.mean(dim=(-2, -1), keepdim=True)
         )
 
-    def _size(self, direction: Tensor) -> float:
-        norm = torch.linalg.matrix_norm(direction)
-        return float(norm.max()) / (
-            1.0 if self.block_norm == "sum" else math.sqrt(direction.shape[-2] * direction.shape[-1])
-        )
+    def size(self, values: Tensor) -> float:
+        """The largest root of a block's squares, summed or averaged as ``block_norm`` says."""
+        return math.sqrt(float(self._square(values).max()))
 
 
 class SGD(MeanFieldOptimiser):
