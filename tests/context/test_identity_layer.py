@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlim.context import layer, naive, simplex_step, simplex_tokens
-from attnlim.context.attending import boltzmann
+from attnlim.context.attending import STACKED, WIDE, boltzmann
 from attnlim.core.checks import InputError
 
 
@@ -28,6 +28,17 @@ def test_equals_its_twin(n: int, d: int, alpha: float, causal: bool) -> None:
     for k, beta in enumerate(betas):
         # double precision on outputs of size about 1; the exponents of β = 40 lose 40 eps
         np.testing.assert_allclose(found[k], naive.layer(x.numpy(), beta, alpha, causal), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("betas", [[1.5 * k for k in range(20)], [0.0, 1.0, 7.0, 9.0]])
+def test_wide_tokens_equal_the_twin(betas: list[float], causal: bool) -> None:
+    """Weights of many β make one product there: an even grid longer than the stack, and one that is not even."""
+    assert STACKED < 20 and WIDE <= 300
+    x = normal_tokens(19, 300)
+    found = layer(x, betas, 0.6, causal, tile=(8, 7))
+    for k, beta in enumerate(betas):
+        np.testing.assert_allclose(found[k], naive.layer(x.numpy(), beta, 0.6, causal), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("tile", [(1, 1), (1, 63), (7, 5), (63, 63), (1000, 1000)])
