@@ -125,10 +125,12 @@ def key_tiles(
     left = opposite(tokens.points[index])
     last = int(index[-1, -1]) + 1 if causal else tokens.n_tokens
     first = int(index[0, 0]) if causal else last
-    room = left.new_empty(2 + stacked, index.numel() * min(size, last))
+    n_entries = (2 + stacked) * index.numel()  # for each key
+    room = left.new_empty(n_entries * min(size, last))
     for start in range(0, last, size):
         keys = slice(start, min(start + size, last))
-        tiles = room[:, : index.numel() * (keys.stop - start)].view(2 + stacked, *index.shape, -1)
+        # a narrower last tile is contiguous too: stacked weights are multiplied as one matrix
+        tiles = room[: n_entries * (keys.stop - start)].view(2 + stacked, *index.shape, -1)
         half_distances(left, tokens.points[keys], tiles[0]).clamp_(min=0.0)
         # a token's distance to itself is no rounding error, however large β
         place = index.flatten() - start
