@@ -87,34 +87,52 @@ def adjoint(
     states = tokens.detach().reshape(n_layers + 1, *given.x.shape)
     costates, gradient = torch.empty_like(states), torch.empty_like(given.theta)
     costates[n_layers] = terminal.detach().reshape(given.x.shape)
-    share = given.log_weights.exp()[..., None]
-    of_head = share[:, None]
-    n_sequences = given.x.shape[1]
     for r in reversed(range(n_layers)):
         x, a = states[r], costates[r + 1]
         if post_norm:
             _, scale = normalised(step(given, x, r, beta, factor, causal))
             direction = states[r + 1] / x.shape[-1] ** 0.5
             a = scale * (a - direction * (direction * a).sum(dim=-1, keepdim=True))
-        flat, weighted = x.flatten(1, 2)[:, None], (share * a).flatten(1, 2)[:, None]
-        before = a.clone()
-        for heads in head_groups(x, n_heads):
-            head = given.theta[:, r, heads]
-            score, value = head_matrices(head, beta)
-            attention, z, attended = attend(x, score, given.log_weights, causal)
-            u = (a.flatten(1, 2)[:, None] @ value).view(z.shape)
-            pull = u @ x[:, None].transpose(3, 4)
-            pull -= (attention * pull).sum(dim=-1, keepdim=True)
-            pull *= attention  # W
-            c = pull @ x[:, None]
-            to_keys = attention.transpose(3, 4) @ (of_head * u) + pull.transpose(3, 4) @ (of_head * z)
-            own = (c.flatten(2, 3) @ score.transpose(2, 3)).view(c.shape)
-            before += factor * (own + to_keys / of_head).sum(dim=1)
-            second = (of_head * c).flatten(2, 3).transpose(2, 3) @ flat / n_sequences  # Σ w c x^T
-            third = weighted.transpose(2, 3) @ attended.flatten(2, 3) / n_sequences  # Σ w a g^T
-            gradient[:, r, heads, QUERY] = beta * head[:, :, KEY] @ second
-            gradient[:, r, heads, KEY] = beta * head[:, :, QUERY] @ second.transpose(2, 3)
-            gradient[:, r, heads, VALUE] = head[:, :, OUTPUT] @ third
-            gradient[:, r, heads, OUTPUT] = head[:, :, VALUE] @ third.transpose(2, 3)
-        costates[r] = before
+        pull, gradient[:, r] = layer_adjoint(given.theta[:, r], x, a, given.log_weights, beta, causal)
+        costates[r] = a + factor * pull
     return Adjoint(costates.view(shape), gradient.view(given.replicas + tuple(given.theta.shape[1:])))
+
+
+def layer_adjoint(
+    theta: Tensor, x: Tensor, a: Tensor, log_weights: Tensor, beta: float, causal: bool
+) -> tuple[Tensor, Tensor]:
+    """What one layer adds to the adjoint, summed over heads, and the gradients of its heads by themselves.
+
+    Args:
+        theta: (n_replicas, n_heads, 4, head_dim, width).
+        x, a: (n_replicas, n_sequences, n_tokens, width), before the layer and behind it.
+        log_weights: (n_replicas, n_sequences, n_tokens).
+        beta, causal: as for :func:`adjoint`.
+
+    Returns:
+        Σ_h K_h, as ``x``, and G, as ``theta``, a mean over sequences.
+    """
+    share = log_weights.exp()[..., None]
+    of_head = share[:, None]
+    n_sequences = x.shape[1]
+    flat, weighted = x.flatten(1, 2)[:, None], (share * a).flatten(1, 2)[:, None]
+    pulled, gradient = torch.zeros_like(x), torch.empty_like(theta)
+    for heads in head_groups(x, theta.shape[1]):
+        head = theta[:, heads]
+        score, value = head_matrices(head, beta)
+        attention, z, attended = attend(x, score, log_weights, causal)
+        u = (a.flatten(1, 2)[:, None] @ value).view(z.shape)
+        pull = u @ x[:, None].transpose(3, 4)
+        pull -= (attention * pull).sum(dim=-1, keepdim=True)
+        pull *= attention  # W
+        c = pull @ x[:, None]
+        to_keys = attention.transpose(3, 4) @ (of_head * u) + pull.transpose(3, 4) @ (of_head * z)
+        own = (c.flatten(2, 3) @ score.transpose(2, 3)).view(c.shape)
+        pulled += (own + to_keys / of_head).sum(dim=1)
+        second = (of_head * c).flatten(2, 3).transpose(2, 3) @ flat / n_sequences  # Σ w c x^T
+        third = weighted.transpose(2, 3) @ attended.flatten(2, 3) / n_sequences  # Σ w a g^T
+        gradient[:, heads, QUERY] = beta * head[:, :, KEY] @ second
+        gradient[:, heads, KEY] = beta * head[:, :, QUERY] @ second.transpose(2, 3)
+        gradient[:, heads, VALUE] = head[:, :, OUTPUT] @ third
+        gradient[:, heads, OUTPUT] = head[:, :, VALUE] @ third.transpose(2, 3)
+    return pulled, gradient

@@ -75,13 +75,17 @@ def forward(
 
 def step(given: Batch, x: Tensor, r: int, beta: float, factor: float, causal: bool) -> Tensor:
     """(n_replicas, n_sequences, n_tokens, d), the tokens after layer r, before a normalisation."""
-    moved = x.flatten(1, 2).clone()
-    for heads in head_groups(x, given.theta.shape[2]):
-        theta = given.theta[:, r, heads]
-        score, value = head_matrices(theta, beta)
-        _, _, attended = attend(x, score, given.log_weights, causal)
+    return x + factor * layer_output(given.theta[:, r], x, given.log_weights, beta, causal)
+
+
+def layer_output(theta: Tensor, x: Tensor, log_weights: Tensor, beta: float, causal: bool) -> Tensor:
+    """Σ_h O^T V g_i of one layer, as ``x`` (n_replicas, n_sequences, n_tokens, d); theta (n_replicas, n_heads, ...)."""
+    moved = torch.zeros_like(x.flatten(1, 2))
+    for heads in head_groups(x, theta.shape[1]):
+        score, value = head_matrices(theta[:, heads], beta)
+        _, _, attended = attend(x, score, log_weights, causal)
         beside = attended.flatten(2, 3).transpose(1, 2).flatten(2)  # heads beside each other
-        moved.baddbmm_(beside, value.transpose(2, 3).flatten(1, 2), alpha=factor)
+        moved.baddbmm_(beside, value.transpose(2, 3).flatten(1, 2))
     return moved.view(x.shape)
 
 
