@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from attnlim.depth.losses import Loss
 from attnlim.depth.network import forward
 from attnlim.depth.optimisers import AdamW, MeanFieldOptimiser
 
+More = TypeVar("More")
 MakeOptimiser = Callable[[list[torch.nn.Parameter], int, int], MeanFieldOptimiser]
 
 
@@ -103,30 +105,84 @@ def training(
     >>> len(losses), losses[-1] < losses[0] / 2
     (21, True)
     """
-    n_steps = whole_number("n_steps", n_steps, 0)
-    parameter = torch.nn.Parameter(parameters(theta).clone())
-    n_layers, n_heads = parameter.shape[-5:-3]
-    made = optimiser([parameter], n_layers, n_heads)
-    options = {"residual": residual, "causal": causal, "post_norm": post_norm}
+    theta = parameters(theta)
     shares = batch(theta, x, weights).log_weights.exp()
+    options = {"residual": residual, "causal": causal, "post_norm": post_norm}
+
+    def evaluated(parameter: Tensor) -> Evaluation[tuple[Tensor, Tensor]]:
+        tokens = forward(parameter, x, beta, weights, **options)  # type: ignore[arg-type]
+        of_sequence, terminal = loss(tokens[-1], shares.view(tokens.shape[1:-1]))
+        value = of_sequence.expand(tokens.shape[1:-2]).reshape(*parameter.shape[:-5], -1).mean(dim=-1)
+        finite_loss(value)
+        found = adjoint(parameter, tokens, terminal, beta, weights, **options)  # type: ignore[arg-type]
+        return Evaluation(value, found.gradient, (tokens, found.adjoint))
+
+    n_layers, n_heads = theta.shape[-5:-3]
+    for at in descent(theta, evaluated, optimiser, n_steps, n_layers, n_heads):
+        tokens, costates = at.result.more
+        yield TrainingState(at.step, at.parameter, tokens, costates, at.result.gradient, at.result.loss, at.certificate)
+
+
+@dataclass(frozen=True)
+class Evaluation(Generic[More]):
+    """What one evaluation of a network gives.
+
+    Attributes:
+        loss: one number a replica.
+        gradient: LH-rescaled, as the parameters.
+        more: what else the caller wants to see again.
+    """
+
+    loss: Tensor
+    gradient: Tensor
+    more: More
+
+
+@dataclass(frozen=True)
+class Descended(Generic[More]):
+    """A state of :func:`descent`."""
+
+    step: int
+    parameter: Tensor
+    result: Evaluation[More]
+    certificate: Certificate
+
+
+def descent(
+    theta: Tensor,
+    evaluated: Callable[[Tensor], Evaluation[More]],
+    optimiser: MakeOptimiser,
+    n_steps: int,
+    n_layers: int,
+    n_heads: int,
+) -> Iterator[Descended[More]]:
+    """Steps of an optimiser with the certificate of each; of a network or, with L = H = 1, of the limit's particles.
+
+    Raises:
+        InputError: a run that diverged, with its step; a bound that was left.
+    """
+    n_steps = whole_number("n_steps", n_steps, 0)
+    parameter = torch.nn.Parameter(theta.clone())
+    made = optimiser([parameter], n_layers, n_heads)
     bound = _parameter_bound(parameter.detach(), made)
     update = math.nan
     for step in range(n_steps + 1):
-        tokens = forward(parameter, x, beta, weights, **options)  # type: ignore[arg-type]
-        of_sequence, terminal = loss(tokens[-1], shares.view(tokens.shape[1:-1]))
-        replicas = parameter.shape[:-5]
-        value = of_sequence.expand(tokens.shape[1:-2]).reshape(*replicas, -1).mean(dim=-1)
-        if not bool(torch.isfinite(value).all()):
-            raise InputError(f"the loss must stay finite, got {_first_bad(value)} at step {step}: the run has diverged")
-        found = adjoint(parameter, tokens, terminal, beta, weights, **options)  # type: ignore[arg-type]
+        try:
+            result = evaluated(parameter.detach())
+        except Diverged as reason:
+            raise InputError(f"{reason} at step {step}: the run has diverged") from reason
         certificate = Certificate(update, made.size(parameter.detach()) / bound if math.isfinite(bound) else math.nan)
         if certificate.update > 1 + 1e-6 or certificate.parameter > 1 + 1e-6:
             raise InputError(f"bounds of Adam must hold, got {certificate} at step {step}; report this as a bug")
-        yield TrainingState(step, parameter.detach(), tokens, found.adjoint, found.gradient, value, certificate)
+        yield Descended(step, parameter.detach(), result, certificate)
         if step < n_steps:
-            parameter.grad = found.gradient / (n_layers * n_heads)
+            parameter.grad = result.gradient / (n_layers * n_heads)
             made.step()
             update = made.largest_step / made.bound() if math.isfinite(made.bound()) else math.nan
+
+
+class Diverged(InputError):
+    """The loss is no longer finite."""
 
 
 def _parameter_bound(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
@@ -138,6 +194,8 @@ def _parameter_bound(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:
     return parameter_bound(optimiser.size(parameter), beta_1, beta_2, group["lr"], group["weight_decay"])
 
 
-def _first_bad(value: Tensor) -> str:
+def finite_loss(value: Tensor) -> None:
+    """Raise :class:`Diverged` where a replica's loss is not finite."""
     bad = value.flatten()[~torch.isfinite(value.flatten())]
-    return f"{float(bad[0])} in {len(bad)} of {value.numel()} replicas"
+    if len(bad):
+        raise Diverged(f"the loss must stay finite, got {float(bad[0])} in {len(bad)} of {value.numel()} replicas")
