@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attnlim.core.checks import InputError
-from attnlim.core.intervals import bootstrap, jackknife, jackknife_mean
+from attnlim.core.intervals import bootstrap, bootstrap_many, jackknife, jackknife_mean
 
 
 def test_jackknife_of_a_mean_is_the_classical_t_interval() -> None:
@@ -53,7 +53,8 @@ def test_missing_units_are_left_out_per_element() -> None:
 
 
 def test_one_unit_has_no_interval() -> None:
-    for interval in (jackknife(np.mean, [2.0]), bootstrap(np.mean, [2.0], seed=0)):
+    many = bootstrap_many(lambda sets: sets.mean(axis=1), [2.0], seed=0)
+    for interval in (jackknife(np.mean, [2.0]), bootstrap(np.mean, [2.0], seed=0), many):
         assert interval.estimate == 2.0
         assert np.isnan([interval.low, interval.high, interval.standard_error]).all()
         assert interval.n_units == 1
@@ -78,6 +79,25 @@ def test_bootstrap_is_reproducible_and_near_the_plug_in_error() -> None:
     assert first.standard_error == pytest.approx(units.std() / math.sqrt(200), rel=4 / math.sqrt(8000))
 
 
+def test_many_statistics_equal_one_after_the_other() -> None:
+    units = np.random.default_rng(3).lognormal(size=(9, 4))
+
+    def median_or_nothing(data: np.ndarray) -> float:
+        return float(np.median(data[:, 2])) if data[:, 3].max() == units[:, 3].max() else math.nan
+
+    single = [lambda data: float(data[:, 0].mean()), lambda data: float(data[:, 1].max()), median_or_nothing]
+    many = bootstrap_many(lambda sets: np.array([[one(data) for one in single] for data in sets]), units, 4, 300, 0.9)
+    for at, one in enumerate(single):
+        slow = bootstrap(one, units, seed=4, n_resamples=300, level=0.9)
+        fast = (many.estimate[at], many.low[at], many.high[at], many.standard_error[at])
+        # the same resamples in the same order, summed in another order
+        np.testing.assert_allclose(
+            fast, (slow.estimate, slow.low, slow.high, slow.standard_error), rtol=1e-12, atol=1e-15
+        )
+    assert np.isnan(many.low).tolist() == [False, False, True]
+    assert (many.n_units.tolist(), many.seed, many.level) == ([9, 9, 9], 4, 0.9)
+
+
 def test_coverage_with_four_normal_units() -> None:
     """95 % for the jackknife; the percentile bootstrap of four units covers far too rarely."""
     generator = np.random.default_rng(11)
@@ -93,6 +113,20 @@ def test_coverage_with_four_normal_units() -> None:
     error = math.sqrt(0.8 * 0.2 / 600)
     assert np.mean(hits) < 0.95 - 4 * error
     assert np.mean(hits) == pytest.approx(0.80, abs=4 * error)
+
+
+def test_widened_quantiles_cover_with_eight_normal_units() -> None:
+    draws = np.random.default_rng(12).standard_normal((8, 1500))
+    plain, wide = (
+        bootstrap_many(lambda sets: sets.mean(axis=1), draws, seed=2, n_resamples=2000, widened=widened)
+        for widened in (False, True)
+    )
+    covered = [float(((found.low < 0) & (found.high > 0)).mean()) for found in (plain, wide)]
+    error = math.sqrt(0.95 * 0.05 / 1500)
+    assert covered[0] < 0.95 - 4 * error  # the control
+    # resampled means have lighter tails than Student's t, which is 1 % of the covering at eight units
+    assert covered[1] == pytest.approx(0.95, abs=4 * error + 0.01)
+    assert (plain.method, wide.method) == ("percentile bootstrap", "percentile bootstrap, widened")
 
 
 def test_bad_input_is_refused_in_one_line() -> None:

@@ -21,6 +21,7 @@ JACKKNIFE = "jackknife, Student t"
 BOOTSTRAP = "percentile bootstrap"
 
 Statistic = Callable[[NDArray[Any]], float]
+ManyStatistic = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,77 @@ def bootstrap(
     estimate = float(statistic(data))
     draws = np.array([math.nan])
     if n_units >= 2:
-        generator = np.random.default_rng(seed)
-        picks = generator.integers(n_units, size=(n_resamples, n_units))
-        draws = np.array([float(statistic(data[pick])) for pick in picks])
+        draws = np.array([float(statistic(data[pick])) for pick in _picks(n_units, seed, n_resamples)])
     if not np.isfinite(draws).all():
         return Interval(estimate, math.nan, math.nan, math.nan, level, BOOTSTRAP, n_units, seed)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     error = float(draws.std(ddof=1))
     return Interval(estimate, float(low), float(high), error, level, BOOTSTRAP, n_units, seed)
+
+
+def bootstrap_many(
+    statistic: ManyStatistic,
+    units: ArrayLike,
+    seed: int,
+    n_resamples: int = 2000,
+    level: float = 0.95,
+    widened: bool = False,
+) -> IntervalArray:
+    r"""The percentile bootstrap of many statistics at once, from the same resamples.
+
+    .. math:: \text{widened: quantiles at}\; \Phi\big(\pm\sqrt{m/(m-1)}\; t_{m-1}\big)
+
+    which for a mean gives Student's interval with the sample's own variance: too rare covering by few units is made good.
+
+    Source: as :func:`bootstrap`, which is the slow twin: the same seed draws the same resamples. Widened: Hesterberg, What
+    Teachers Should Know About the Bootstrap (2015), the expanded percentile interval.
+
+    Assumes: independent units.
+
+    Args:
+        statistic: maps resamples (r, m, ...) with their units on axis 1 to an array of floats with r on axis 0.
+        units: (m, ...), any unit, finite.
+        seed: at least 0.
+        n_resamples: r, at least 2.
+        level: coverage, dimensionless, in (0, 1).
+        widened: whether the quantiles are moved outwards for the number of units.
+
+    Returns:
+        An :class:`IntervalArray` of the shape of one statistic; bounds and standard error are NaN for one unit, or where
+        the statistic of a resample is not finite.
+
+    Raises:
+        InputError: as :func:`bootstrap`.
+
+    Cost: r times the memory of the units.
+
+    >>> both = bootstrap_many(lambda x: np.stack([x.mean(1), x.max(1)], 1), [1.0, 2.0, 4.0, 9.0], seed=1)
+    >>> both.estimate.tolist(), bool(both.high[1] == 9)
+    ([4.0, 9.0], True)
+    """
+    level, data = _level(level), _units(units)
+    seed = whole_number("seed", seed, 0)
+    n_resamples = whole_number("n_resamples", n_resamples, 2)
+    n_units = len(data)
+    estimate = np.asarray(statistic(data[None]), dtype=np.float64)[0]
+    low, high, error = (np.full(estimate.shape, np.nan) for _ in range(3))
+    if n_units >= 2:
+        draws = np.asarray(statistic(data[_picks(n_units, seed, n_resamples)]), dtype=np.float64)
+        known = np.isfinite(draws).all(axis=0)
+        tail = (1 - level) / 2
+        if widened:
+            tail = float(stats.norm.cdf(math.sqrt(n_units / (n_units - 1)) * stats.t.ppf(tail, n_units - 1)))
+        low[known], high[known] = np.quantile(draws[:, known], [tail, 1 - tail], axis=0)
+        error[known] = draws[:, known].std(axis=0, ddof=1)
+    method = f"{BOOTSTRAP}, widened" if widened else BOOTSTRAP
+    return IntervalArray(
+        estimate, low, high, error, level, method, np.full(estimate.shape, n_units, dtype=np.int64), seed
+    )
+
+
+def _picks(n_units: int, seed: int, n_resamples: int) -> NDArray[np.int64]:
+    """(n_resamples, n_units): which units a resample is made of."""
+    return np.random.default_rng(seed).integers(n_units, size=(n_resamples, n_units))
 
 
 def _level(level: float) -> float:

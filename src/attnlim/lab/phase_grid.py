@@ -14,6 +14,7 @@ import numpy as np
 
 from attnlim.core.cells import Cell
 from attnlim.core.checks import InputError, cosine, one_of, real_number, whole_number
+from attnlim.lab.devices import usable_device
 from attnlim.lab.token_sources import TokenSource, given_tokens, token_source
 
 SCHEMA = 1
@@ -186,7 +187,7 @@ def make_grid(
     if source.name == "simplex" and widths is not None:
         top = (sizes or DEFAULT_N)[-1]
         whole_number("--d", widths[0], top, f"a simplex of {top} tokens spans as many dimensions")
-    where, n_threads = _device(device, elsewhere), n_threads or _torch_threads()
+    where, n_threads = usable_device(device, elsewhere), n_threads or _torch_threads()
     given: Mapping[tuple[int, int], np.ndarray] = {}
     if source.sampled:
         sizes = sizes or DEFAULT_N
@@ -244,21 +245,6 @@ def _torch_threads() -> int:
     import torch
 
     return torch.get_num_threads()
-
-
-def _device(device: str | None, elsewhere: bool) -> str:
-    import torch
-
-    if elsewhere:
-        return device or "cpu"
-    if device is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as reason:
-        first = str(reason).strip().splitlines()[0].rstrip(".;: ")
-        raise InputError(f"--device {device} cannot be used here ({first}); try --device cpu") from reason
-    return device
 
 
 def _cost(n_tokens: int, width: int) -> float:
