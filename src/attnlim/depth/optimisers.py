@@ -214,7 +214,8 @@ class BlockwiseAdamW(AdamW):
 class SGD(MeanFieldOptimiser):
     """Gradient descent on LH-rescaled gradients with decoupled weight decay, for contrast: its step has no bound.
 
-    Source: *ours*; plain SGD with the learning rate multiplied by LH.
+    Source: *ours*; plain SGD with the learning rate multiplied by LH and weight decay divided by it. What other optimisers
+    need for this is [*derived*](../depth-derivations.md#scale-rules).
 
     Args:
         params, n_layers, n_heads, lr, weight_decay: as for :class:`AdamW`.
