@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 import attnlim
-from attnlim.cli import audit, models, phase, report, reproduce
+from attnlim.cli import audit, meanfield, models, phase, report, reproduce
 from attnlim.core.checks import InputError
 
 # newer typer carries a click of its own: these are the error classes of whichever is in use
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 app.command("audit")(audit.command)
 app.command("phase")(phase.command)
+app.command("meanfield")(meanfield.command)
 app.command("report")(report.command)
 app.add_typer(models.app, name="models")
 app.add_typer(reproduce.app, name="reproduce")

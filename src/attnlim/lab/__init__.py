@@ -6,11 +6,13 @@ from attnlim.core.exports import lazily
 
 _HOME = {
     "CellError": "sweeping",
+    "MeanfieldGrid": "meanfield_grid",
     "PhaseGrid": "phase_grid",
     "Reproduction": "critical_run",
     "Sweep": "sweeping",
     "make_grid": "phase_grid",
     "make_reproduction": "critical_run",
+    "meanfield": "meanfield_run",
     "phase": "phase_run",
     "reproduce_critical": "critical_run",
     "run_grid": "phase_run",

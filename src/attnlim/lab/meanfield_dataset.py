@@ -93,9 +93,9 @@ def assemble(grid: MeanfieldGrid, results: Mapping[str, Arrays]) -> xr.Dataset:
             arrays["reference_particles"][where][i, :, :2] = own
             arrays["reference_nodes"][where][i, :, :2] = of_nodes
             arrays["reference_error"][where][i, :, :2] = np.hypot(own, of_nodes)
-        for i, n_layers in enumerate(grid.n_layers):
-            for j, n_heads in enumerate(grid.n_heads):
-                _place(arrays, (*where, i, j), results[network_key(one, n_layers, n_heads)], grid.adversarial)
+        for n_layers, n_heads in grid.sizes():
+            place = (*where, grid.n_layers.index(n_layers), grid.n_heads.index(n_heads))
+            _place(arrays, place, results[network_key(one, n_layers, n_heads)], grid.adversarial)
     variables = {
         name: (dims[name], values, {"long_name": _ABOUT[name], "units": "dimensionless"})
         for name, values in arrays.items()
@@ -150,10 +150,8 @@ def rate_variables(dataset: xr.Dataset) -> dict[str, Any]:
     rates = {name: np.full((*shape, n_rates), np.nan) for name in ("residual", "excess_low", "excess_high")}
     for place in np.ndindex(*shape):
         chosen = dataset["sup_tokens"].isel(dict(zip(dims, place, strict=True)))
-        cells = chosen.stack(cell=("n_layers", "n_heads")).transpose("init", "cell")
-        layers, heads = cells["n_layers"].to_numpy(), cells["n_heads"].to_numpy()
-        errors = cells.to_numpy()
-        if not (errors > 0).all():
+        layers, heads, errors = size_table(chosen)
+        if not (errors.size and (errors > 0).all()):
             continue
         seed = int(dataset["seed"][place[0]])
         try:
@@ -174,6 +172,12 @@ def rate_variables(dataset: xr.Dataset) -> dict[str, Any]:
         **{f"rate_{name}": ((*dims, "rate"), values) for name, values in rates.items()},
         "rate": ("rate", names),
     }
+
+
+def size_table(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """L and H (cells,) and values (init, cells) of the networks that were trained."""
+    cells = values.stack(cell=("n_layers", "n_heads")).dropna("cell", how="all").transpose("init", "cell")
+    return cells["n_layers"].to_numpy(), cells["n_heads"].to_numpy(), cells.to_numpy()
 
 
 def with_discretisation(dataset: xr.Dataset) -> bool:
@@ -202,4 +206,38 @@ def cells_table(dataset: xr.Dataset) -> pd.DataFrame:
         columns[f"{name}_reference_error"] = dataset["reference_error"].sel(distance=name, drop=True)
     index = [*NETWORK, "step", "inputs"]
     table: pd.DataFrame = xr.Dataset(columns).to_dataframe().reset_index()[[*index, *columns]]
-    return table
+    # networks above --max-product were not trained
+    return table.dropna(subset=["sup_tokens"]).reset_index(drop=True)
+
+
+def rates_table(dataset: xr.Dataset) -> pd.DataFrame:
+    """One row a limit, step and inputs: the fitted powers in words, the smallest E, the limit's own error, the best of
+    the published rates where its lead is beyond chance."""
+    rows = []
+    smallest = root_mean_square(dataset["sup_tokens"]).min(("n_layers", "n_heads"))
+    dims = (*SYSTEM, "step", "inputs")
+    for place in np.ndindex(*(dataset.sizes[name] for name in dims)):
+        at = dict(zip(dims, place, strict=True))
+        one = dataset.isel(at)
+        best = one["rate"].to_numpy()[one["rate_excess_high"].to_numpy() < 0]
+        rows.append(
+            {
+                **{name: one[name].item() for name in dims},
+                "p": power_words(one, "p"),
+                "q": power_words(one, "q"),
+                "smallest": float(smallest.isel(at)),
+                "reference": float(one["reference_error"].sel(distance="sup_tokens")),
+                "best": best[0] if len(best) else "–",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def power_words(one: xr.Dataset, name: str) -> str:
+    """A fitted power with its interval; a dash where there is none.
+
+    >>> power_words(xr.Dataset({"fit_p": 0.512, "fit_p_low": 0.47, "fit_p_high": 0.551}), "p")
+    '−0.51 [−0.55, −0.47]'
+    """
+    value, low, high = (-float(one[f"fit_{name}{end}"]) for end in ("", "_low", "_high"))
+    return "–" if math.isnan(value) else f"{value:.2f} [{high:.2f}, {low:.2f}]".replace("-", "−")

@@ -33,6 +33,7 @@ class MeanfieldGrid:
         gamma: β/ln N where β follows N, else None.
         n_tokens, width, n_layers, n_heads, seeds: what varies, ascending.
         n_inits: initialisations of each network.
+        max_product: networks of a larger L·H are left out; None: all.
         adversarial: whether the worst inputs are looked for.
         threads: of torch, inside a cell.
         device: where networks and limits run.
@@ -46,6 +47,7 @@ class MeanfieldGrid:
     n_heads: tuple[int, ...]
     seeds: tuple[int, ...]
     n_inits: int
+    max_product: int | None
     adversarial: bool
     threads: int
     device: str
@@ -77,12 +79,11 @@ class MeanfieldGrid:
                     "keep_particles": self.adversarial and name == "a",
                     "device": self.device,
                 }
-                found.append(Cell(limit_key(system, name), arguments, _limit_cost(solved)))
+                found.append(Cell(limit_key(system, name), arguments, limit_cost(solved)))
         return found
 
     def network_cells(self) -> list[Cell]:
         """One for each (L, H) of a system, cheap ones first."""
-        sizes = sorted(itertools.product(self.n_layers, self.n_heads), key=math.prod)
         return [
             Cell(
                 network_key(system, n_layers, n_heads),
@@ -94,11 +95,16 @@ class MeanfieldGrid:
                     "adversarial": self.adversarial,
                     "device": self.device,
                 },
-                _network_cost(system, n_layers, n_heads, self.n_inits),
+                network_cost(system, n_layers, n_heads, self.n_inits),
             )
             for system in self.systems()
-            for n_layers, n_heads in sizes
+            for n_layers, n_heads in self.sizes()
         ]
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """(L, H) of the networks, by their product."""
+        pairs = itertools.product(self.n_layers, self.n_heads)
+        return sorted((pair for pair in pairs if math.prod(pair) <= (self.max_product or math.inf)), key=math.prod)
 
     def cells(self) -> list[Cell]:
         """All of them; networks need the limits first."""
@@ -122,7 +128,7 @@ class MeanfieldGrid:
         system = asdict(self.system)
         for name in ("n_tokens", "width", "seed"):
             del system[name]
-        names = ("gamma", "n_inits", "adversarial", "threads", "device")
+        names = ("gamma", "n_inits", "max_product", "adversarial", "threads", "device")
         lists = ("n_tokens", "width", "n_layers", "n_heads", "seeds")
         return {
             "kind": "attnlim.meanfield",
@@ -162,6 +168,7 @@ def make_grid(
     *,
     gamma: float | None = None,
     n_inits: int = 16,
+    max_product: int | None = None,
     adversarial: bool = False,
     threads: int | None = None,
     device: str | None = None,
@@ -184,7 +191,8 @@ def make_grid(
             raise InputError("--gamma needs at least 2 tokens, since β = γ ln N; use --beta")
     first = replace(chosen, n_tokens=tokens[0], width=widths[0], seed=which[0])
     return MeanfieldGrid(
-        first, gamma, tokens, widths, layers, heads, which, whole_number("--inits", n_inits, 2), bool(adversarial),
+        first, gamma, tokens, widths, layers, heads, which, whole_number("--inits", n_inits, 2),
+        None if max_product is None else whole_number("--max-product", max_product, layers[0] * heads[0]), bool(adversarial),
         _threads(threads), usable_device(device, elsewhere),
     )  # fmt: skip
 
@@ -222,13 +230,14 @@ def _threads(threads: int | None) -> int:
     return torch.get_num_threads() if threads is None else whole_number("--threads", threads, 1)
 
 
-def _limit_cost(system: System) -> float:
+def limit_cost(system: System) -> float:
     """Relative time: heads times sequences times what attention takes, for some eight iterations a step and side."""
     sequences = 4 * (system.n_steps + 1) * system.n_sequences + 4 * len(system.steps) * system.n_fresh
     return 8.0 * system.n_particles * system.n_nodes * sequences * _attention(system)
 
 
-def _network_cost(system: System, n_layers: int, n_heads: int, n_inits: int) -> float:
+def network_cost(system: System, n_layers: int, n_heads: int, n_inits: int) -> float:
+    """Relative time of a network's cell, in the same unit."""
     sequences = 4 * (system.n_steps + 1) * system.n_sequences + 4 * len(system.steps) * system.n_fresh
     each = n_layers * sequences * _attention(system)
     # a layer of few heads takes a call's own time, as much as some 64 heads

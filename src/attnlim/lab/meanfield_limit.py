@@ -31,7 +31,8 @@ def solve_limit(
 
     Returns:
         float64: ``training_NAME`` (n_steps+1, ...) and ``fresh_NAME`` (len(steps), ...) for NAME of drift, pull and
-        terminal; ``loss`` (n_steps+1,); ``certificate`` (2,), the largest ratios to the bounds; ``particles``.
+        terminal; ``loss`` (n_steps+1,); ``certificate`` (2,), the largest ratios to the bounds; ``matrix_rms``
+        (len(steps), n_nodes, 4), of the entries of Q, K, V, O; ``particles``, if kept.
     """
     particles = limit_particles(
         system.n_particles, system.n_nodes, system.head_dim, system.width, system.law, shared=shared, seed=particle_seed
@@ -52,9 +53,16 @@ def solve_limit(
             flow = limit_flow(state.particles, fresh_inputs, system.beta, tolerance=TOLERANCE)
             _, terminal = loss(flow.tokens(1.0)[0], flow.log_weights.exp())
             _keep(found, "fresh", flow.with_adjoint(terminal))
+            found.setdefault("matrix_rms", []).append(matrix_rms(state.particles[:, None]))
             if keep_particles:
                 found.setdefault("particles", []).append(state.particles.cpu().numpy().copy())
     return {name: np.stack(values) for name, values in found.items()} | {"certificate": largest}
+
+
+def matrix_rms(theta: torch.Tensor) -> np.ndarray:
+    """(n_layers, 4), root mean square of the entries of Q, K, V, O; theta (n_layers, n_replicas, n_heads, 4, k, d)."""
+    rms: np.ndarray = theta.square().mean(dim=(1, 2, 4, 5)).sqrt().cpu().numpy()
+    return rms
 
 
 def _keep(found: dict[str, list[Any]], inputs: str, flow: LimitFlow) -> None:

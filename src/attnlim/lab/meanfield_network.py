@@ -12,7 +12,7 @@ import torch
 from attnlim.core.cells import Arrays
 from attnlim.core.seeds import generator
 from attnlim.depth import ShadowHeads, adjoint, forward, head_distance, initial_parameters, path_distance, training
-from attnlim.lab.meanfield_limit import stored_flow
+from attnlim.lab.meanfield_limit import matrix_rms, stored_flow
 from attnlim.lab.meanfield_system import System
 
 DISTANCES = ("sup_tokens", "sup_adjoint", "sup_both", "sup_continuous", "rms_tokens", "end_tokens")
@@ -43,6 +43,7 @@ def measure_network(
         float64, squares of distances: those of ``DISTANCES``, each (len(steps), 2, n_inits), of fresh and of training
         inputs; ``worst`` and ``worst_start`` (len(steps), n_inits), if asked; ``coupling`` and ``wasserstein`` (len(steps), n_inits);
         ``loss`` (n_steps+1, n_inits); ``end_variance`` (len(steps),), of X_1 over initialisations, mean over fresh inputs;
+        ``matrix_rms`` (len(steps), n_layers, 4), of the entries of Q, K, V, O over heads and initialisations;
         ``certificate`` (2,), the largest ratios to the bounds.
     """
     # heads of their own for each size: cells of equal L·H are to be independent
@@ -80,6 +81,7 @@ def measure_network(
             found.setdefault("wasserstein", []).append(heads.wasserstein.numpy())
             spread = tokens[-1].var(dim=0).mean() if n_inits > 1 else torch.tensor(torch.nan)
             found.setdefault("end_variance", []).append(float(spread))
+            found.setdefault("matrix_rms", []).append(matrix_rms(state.theta.transpose(0, 1)))
             if adversarial:
                 _look_for_worst(found, system, state.theta, torch.from_numpy(limit["particles"][at]).to(device))
         if state.step < system.n_steps:

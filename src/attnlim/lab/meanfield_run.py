@@ -31,6 +31,7 @@ def meanfield(
     *,
     gamma: float | None = None,
     n_inits: int = 16,
+    max_product: int | None = None,
     adversarial: bool = False,
     threads: int | None = None,
     device: str | None = None,
@@ -56,6 +57,7 @@ def meanfield(
         seeds: of inputs, parameters and particles: one experiment each. None: 0.
         gamma: β/ln N, at least 0; None: β as given.
         n_inits: independent initialisations of each network, at least 2: the units of every interval.
+        max_product: networks of a larger L·H are left out; None: none.
         adversarial: look for the worst inputs too, by projected gradient ascent.
         threads: of torch inside a cell; None takes torch's own number, on a cluster 1.
         device: where networks run; None takes cuda if there is one here, elsewhere the CPU.
@@ -78,7 +80,7 @@ def meanfield(
     """
     check_cluster(cluster, workers)
     grid = make_grid(
-        n_layers, n_heads, n_tokens, width, steps, seeds, gamma=gamma, n_inits=n_inits, adversarial=adversarial,
+        n_layers, n_heads, n_tokens, width, steps, seeds, gamma=gamma, n_inits=n_inits, max_product=max_product, adversarial=adversarial,
         threads=1 if threads is None and cluster else threads, device=device, elsewhere=cluster not in (None, LOCAL),
         **system,
     )  # fmt: skip

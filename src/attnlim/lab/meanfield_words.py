@@ -10,7 +10,7 @@ import xarray as xr
 from attnlim.core.checks import InputError
 from attnlim.core.intervals import BOOTSTRAP, Interval
 from attnlim.depth.rates import decides, equal_product_spread
-from attnlim.lab.meanfield_dataset import root_mean_square
+from attnlim.lab.meanfield_dataset import power_words, root_mean_square, size_table
 
 # a limit that is off by more than this share of the smallest error cannot judge it
 SHARE = 0.2
@@ -27,7 +27,7 @@ def _rate(one: xr.Dataset) -> str:
     told = []
     for step in one["step"].to_numpy():
         at = one.sel(step=step)
-        powers = [f"{symbol}^−{_interval(at, name)}" for name, symbol in (("p", "L"), ("q", "H")) if _known(at, name)]
+        powers = [f"{symbol}^{power_words(at, name)}" for name, symbol in (("p", "L"), ("q", "H")) if _known(at, name)]
         if powers:
             told.append(f"{' '.join(powers)} after {step} step{'s' if step != 1 else ''}")
     if not told:
@@ -51,21 +51,11 @@ def _known(one: xr.Dataset, name: str) -> bool:
     return bool(np.isfinite(one[f"fit_{name}"]))
 
 
-def _interval(one: xr.Dataset, name: str) -> str:
-    """
-    >>> _interval(xr.Dataset({"fit_p": 0.512, "fit_p_low": 0.47, "fit_p_high": 0.551}), "p")
-    '0.51 [0.47, 0.55]'
-    """
-    value, low, high = (float(one[f"fit_{name}{end}"]) for end in ("", "_low", "_high"))
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
-
-
 def _products(one: xr.Dataset) -> str:
     told = []
     for step in one["step"].to_numpy():
-        cells = one["sup_tokens"].sel(step=step).stack(cell=("n_layers", "n_heads")).transpose("init", "cell")
         try:
-            rows = equal_product_spread(cells["n_layers"].to_numpy(), cells["n_heads"].to_numpy(), cells.to_numpy())
+            rows = equal_product_spread(*size_table(one["sup_tokens"].sel(step=step)))
         except InputError:
             return ""
         apart = [row for row in rows if not row.coincide]

@@ -100,10 +100,10 @@ def _memory(grid: PhaseGrid) -> int:
     working = WORKING_BYTES * grid.threads
     tokens = 3 * 8 * n * d
     on_device = moved + tokens + working
-    return int(on_device + (_resident() if grid.device == "cpu" else 0))
+    return int(on_device + (resident_bytes() if grid.device == "cpu" else 0))
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
     """Bytes that this process has held at most; after the timed cells that is Python and its libraries."""
     try:
         import resource
