@@ -16,11 +16,13 @@ from attnlim.lab import critical_plane_claims as planes
 from attnlim.lab import critical_row_claims as rows
 from attnlim.lab import critical_score_claims as scores
 from attnlim.lab import critical_token_claims as tokens
-from attnlim.lab.critical_claims import all_claims, claims_table, with_claims
-from attnlim.lab.critical_record import ORDER, RECORDED, not_as_recorded
+from attnlim.lab.claim_table import claims_table, not_as_recorded, with_claims
+from attnlim.lab.critical_claims import all_claims
+from attnlim.lab.critical_claims import verdict as told
+from attnlim.lab.critical_record import ORDER, RECORDED
 from attnlim.lab.critical_size import SIZES
-from attnlim.lab.critical_verdicts import CONFIRMED, CONTRADICTED, QUALIFIED, UNDECIDED, Claim, Measured
-from attnlim.report.critical_reading import VERDICTS, checked, claims
+from attnlim.lab.verdicts import CONFIRMED, CONTRADICTED, QUALIFIED, UNDECIDED, Claim, Measured
+from attnlim.report.critical_reading import VERDICTS, checked
 
 
 @pytest.fixture
@@ -45,7 +47,8 @@ def test_the_record_names_every_claim_of_every_size() -> None:
 
 
 def test_the_report_takes_the_dataset(dataset: xr.Dataset) -> None:
-    whole = checked(with_claims(dataset, all_claims(dataset)))
+    found = all_claims(dataset)
+    whole = checked(with_claims(dataset, found, RECORDED, told(found)))
     shown = claims(whole)
     table = claims_table(whole)
     assert [row["text"] for row in shown] == table["text"].tolist() and table["key"].tolist() == list(ORDER)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlim.lab.critical_verdicts import (
+from attnlim.lab.critical_verdicts import exponent, extrapolated, in_the_end, limit_verdict
+from attnlim.lab.verdicts import (
     CONFIRMED,
     CONTRADICTED,
     QUALIFIED,
@@ -18,10 +19,6 @@ from attnlim.lab.critical_verdicts import (
     at_least,
     at_most,
     exact,
-    exponent,
-    extrapolated,
-    in_the_end,
-    limit_verdict,
     near,
     over_draws,
 )

@@ -21,16 +21,8 @@ from attnlim.context.simplex_limits import (
 from attnlim.context.stability import layers_to_collapse, stability_line
 from attnlim.core.numerics import logistic
 from attnlim.lab.critical_curves import RHO, WINDOW_T, law, self_weight_at
-from attnlim.lab.critical_verdicts import (
-    CLOSE,
-    REAL_N,
-    Claim,
-    exact,
-    extrapolated,
-    in_the_end,
-    limit_verdict,
-    near,
-)
+from attnlim.lab.critical_verdicts import REAL_N, extrapolated, in_the_end, limit_verdict
+from attnlim.lab.verdicts import CLOSE, Claim, exact, near
 from attnlim.report.phase_reading import crossing
 
 # a phase in the middle of its range, as a multiple of γ_c

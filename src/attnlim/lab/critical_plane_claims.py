@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from attnlim.lab.critical_verdicts import (
+from attnlim.lab.verdicts import (
     CONFIRMED,
     CONTRADICTED,
     ROUGH,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from attnlim.lab.critical_verdicts import CONFIRMED, CONTRADICTED, QUALIFIED, Claim
+from attnlim.lab.verdicts import CONFIRMED, CONTRADICTED, QUALIFIED
 
 _EVERYWHERE = {
     "cosine-subcritical": CONFIRMED,
@@ -57,21 +57,3 @@ RECORDED: dict[str, Mapping[str, str]] = {"laptop": _EVERYWHERE, "full": _EVERYW
 
 # the order of the table
 ORDER = tuple(_EVERYWHERE)
-
-
-def not_as_recorded(
-    size: str, claims: Iterable[Claim], recorded: Mapping[str, Mapping[str, str]] | None = None
-) -> list[str]:
-    """A line for every claim whose verdict is another than the one recorded; none for a size that is not recorded.
-
-    Args:
-        size: the name of the size.
-        claims: what was found.
-        recorded: verdicts by size and key; None for those of the repository.
-    """
-    expected = (RECORDED if recorded is None else recorded).get(size, {})
-    return [
-        f"{claim.text}: recorded as {expected[claim.key]}, found {claim.verdict}"
-        for claim in claims
-        if claim.key in expected and claim.verdict != expected[claim.key]
-    ]

@@ -11,17 +11,7 @@ from attnlim.context.focus_thresholds import DILUTED, gamma_thresholds, simplex_
 from attnlim.context.phases import focus_exponent
 from attnlim.core.numerics import logistic
 from attnlim.core.regression import slope
-from attnlim.lab.critical_verdicts import (
-    CONFIRMED,
-    QUALIFIED,
-    ROUGH,
-    Claim,
-    Measured,
-    at_least,
-    at_most,
-    near,
-    over_draws,
-)
+from attnlim.lab.verdicts import CONFIRMED, QUALIFIED, ROUGH, Claim, Measured, at_least, at_most, near, over_draws
 
 
 def row_claims(dataset: xr.Dataset) -> list[Claim]:

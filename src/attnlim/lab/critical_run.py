@@ -11,9 +11,10 @@ import xarray as xr
 
 from attnlim.core.cells import Cell
 from attnlim.core.checks import one_of, whole_number
-from attnlim.lab.critical_claims import all_claims, with_claims
+from attnlim.lab.claim_table import not_as_recorded, with_claims
+from attnlim.lab.critical_claims import all_claims, verdict
 from attnlim.lab.critical_dataset import KIND, assemble
-from attnlim.lab.critical_record import not_as_recorded
+from attnlim.lab.critical_record import RECORDED
 from attnlim.lab.critical_size import SIZES, Size
 from attnlim.lab.critical_tasks import cells, measure_part
 from attnlim.lab.dask_tasks import check_cluster
@@ -131,4 +132,5 @@ def run_reproduction(
     )
     evidence = assemble(plan.size, plan.seed, found.results)
     claims = all_claims(evidence)
-    return with_claims(evidence, claims), not_as_recorded(plan.size.name, claims), found.retried
+    judged = with_claims(evidence, claims, RECORDED, verdict(claims))
+    return judged, not_as_recorded(plan.size.name, claims, RECORDED), found.retried

@@ -8,17 +8,8 @@ import numpy as np
 import xarray as xr
 
 from attnlim.context.planted_scores import bridge_power
-from attnlim.lab.critical_verdicts import (
-    CLOSE,
-    ROUGH,
-    Claim,
-    Measured,
-    at_least,
-    exact,
-    in_the_end,
-    near,
-    over_draws,
-)
+from attnlim.lab.critical_verdicts import in_the_end
+from attnlim.lab.verdicts import CLOSE, ROUGH, Claim, Measured, at_least, exact, near, over_draws
 
 # two orders of the same sums in float64
 ROUNDING = 1e-9

@@ -8,7 +8,8 @@ from scipy import stats
 
 from attnlim.lab.critical_plane_claims import ROLES
 from attnlim.lab.critical_series import ABOVE
-from attnlim.lab.critical_verdicts import (
+from attnlim.lab.critical_verdicts import exponent
+from attnlim.lab.verdicts import (
     CONFIRMED,
     CONTRADICTED,
     QUALIFIED,
@@ -18,7 +19,6 @@ from attnlim.lab.critical_verdicts import (
     at_least,
     at_most,
     exact,
-    exponent,
     near,
     over_draws,
     signed,
