@@ -9,7 +9,17 @@ from torch import Tensor
 
 from attnlim.core.checks import InputError, real_number
 from attnlim.depth.arguments import KEY, OUTPUT, QUERY, VALUE, batch, residual_factor
-from attnlim.depth.network import attend, head_groups, head_matrices, normalised, step
+from attnlim.depth.network import (
+    attend,
+    by_sequence,
+    head_groups,
+    head_matrices,
+    layer_blocks,
+    normalised,
+    padded,
+    summed_heads,
+    weighted_columns,
+)
 
 
 @dataclass(frozen=True)
@@ -87,14 +97,19 @@ def adjoint(
     states = tokens.detach().reshape(n_layers + 1, *given.x.shape)
     costates, gradient = torch.empty_like(states), torch.empty_like(given.theta)
     costates[n_layers] = terminal.detach().reshape(given.x.shape)
-    for r in reversed(range(n_layers)):
-        x, a = states[r], costates[r + 1]
-        if post_norm:
-            _, scale = normalised(step(given, x, r, beta, factor, causal))
-            direction = states[r + 1] / x.shape[-1] ** 0.5
-            a = scale * (a - direction * (direction * a).sum(dim=-1, keepdim=True))
-        pull, gradient[:, r] = layer_adjoint(given.theta[:, r], x, a, given.log_weights, beta, causal)
-        costates[r] = a + factor * pull
+    shares = given.log_weights.exp()
+    for block in reversed(layer_blocks(given.theta)):
+        layers = slice(block.start, block.stop)
+        matrices = head_matrices(given.theta[:, layers], beta)
+        moments = torch.empty_like(matrices)
+        for r in reversed(block):
+            x, a, at = states[r], costates[r + 1], r - block.start
+            if post_norm:
+                _, scale = normalised(x + factor * summed_heads(matrices[at], x, shares, causal))
+                direction = states[r + 1] / x.shape[-1] ** 0.5
+                a = scale * (a - direction * (direction * a).sum(dim=-1, keepdim=True))
+            costates[r] = a + factor * pulled(matrices[at], x, a, shares, causal, moments[at])
+        gradient[:, layers] = parameter_gradients(given.theta[:, layers], moments, beta)
     return Adjoint(costates.view(shape), gradient.view(given.replicas + tuple(given.theta.shape[1:])))
 
 
@@ -112,27 +127,58 @@ def layer_adjoint(
     Returns:
         Σ_h K_h, as ``x``, and G, as ``theta``, a mean over sequences.
     """
-    share = log_weights.exp()[..., None]
-    of_head = share[:, None]
-    n_sequences = x.shape[1]
-    flat, weighted = x.flatten(1, 2)[:, None], (share * a).flatten(1, 2)[:, None]
-    pulled, gradient = torch.zeros_like(x), torch.empty_like(theta)
-    for heads in head_groups(x, theta.shape[1]):
-        head = theta[:, heads]
-        score, value = head_matrices(head, beta)
-        attention, z, attended = attend(x, score, log_weights, causal)
-        u = (a.flatten(1, 2)[:, None] @ value).view(z.shape)
-        pull = u @ x[:, None].transpose(3, 4)
-        pull -= (attention * pull).sum(dim=-1, keepdim=True)
-        pull *= attention  # W
-        c = pull @ x[:, None]
-        to_keys = attention.transpose(3, 4) @ (of_head * u) + pull.transpose(3, 4) @ (of_head * z)
-        own = (c.flatten(2, 3) @ score.transpose(2, 3)).view(c.shape)
-        pulled += (own + to_keys / of_head).sum(dim=1)
-        second = (of_head * c).flatten(2, 3).transpose(2, 3) @ flat / n_sequences  # Σ w c x^T
-        third = weighted.transpose(2, 3) @ attended.flatten(2, 3) / n_sequences  # Σ w a g^T
-        gradient[:, heads, QUERY] = beta * head[:, :, KEY] @ second
-        gradient[:, heads, KEY] = beta * head[:, :, QUERY] @ second.transpose(2, 3)
-        gradient[:, heads, VALUE] = head[:, :, OUTPUT] @ third
-        gradient[:, heads, OUTPUT] = head[:, :, VALUE] @ third.transpose(2, 3)
-    return pulled, gradient
+    matrices = head_matrices(theta[:, None], beta)
+    moments = torch.empty_like(matrices)
+    summed = pulled(matrices[0], x, a, log_weights.exp(), causal, moments[0])
+    return summed, parameter_gradients(theta[:, None], moments, beta)[:, 0]
+
+
+def pulled(matrices: Tensor, x: Tensor, a: Tensor, shares: Tensor, causal: bool, moments: Tensor) -> Tensor:
+    """Σ_h K_h of one layer, as ``x``; the moments Σ w c x^T and Σ w g a^T of every head go into ``moments``.
+
+    The sums of :func:`adjoint` with w_i a_i/B for a_i, which leaves all else as it stands: u_i, W_ij and c_i carry the
+    factor w_i/B, and the division of attention by its sums is done in u_i, where it costs least.
+
+    Args:
+        matrices, moments: (2, n_replicas, width, n_heads, width), a layer of :func:`attnlim.depth.network.head_matrices`.
+        x, a, shares, causal: as for :func:`layer_adjoint`.
+    """
+    n_replicas, n_sequences, n_tokens, width = x.shape
+    part = shares[..., None] / n_sequences
+    x, matrices = padded(x, matrices)
+    wide = x.shape[-1]
+    a = torch.nn.functional.pad(part * a, (0, wide - width))
+    measures, weighted = x.flatten(0, 1), weighted_columns(x, shares)
+    both = torch.stack([x.flatten(1, 2), a.flatten(1, 2)]).flatten(0, 1)
+    columns = both.mT.contiguous()
+    own, to_keys = x.new_zeros(n_replicas, n_sequences * n_tokens, wide), torch.zeros_like(measures)
+    for heads in head_groups(x, matrices.shape[3]):
+        stacked = matrices[:, :, :, heads].flatten(2, 3)
+        zu = by_sequence(stacked.flatten(0, 1) @ columns, n_sequences)
+        z, u = zu.view(2, len(measures), wide, -1)
+        attention, sums, g = attend(measures, weighted, z, causal)
+        u /= sums
+        pull = torch.bmm(measures, u)  # <x_j, u_i>
+        pull -= (g * u).sum(dim=1, keepdim=True)
+        pull *= attention  # W_ij / w_j
+        c = torch.bmm(weighted[:, :wide], pull)
+        to_keys.baddbmm_(attention, u.mT).baddbmm_(pull, z.mT)
+        cg = torch.stack([c, g]).view(2 * n_replicas, n_sequences, -1, n_tokens).transpose(1, 2).flatten(2)
+        own.baddbmm_(cg[:n_replicas].mT, stacked[0])
+        found = torch.bmm(cg, both).view(2, n_replicas, wide, -1, wide)
+        moments[:, :, :, heads] = found[:, :, :width, :, :width]
+    return (own.view(x.shape) / part + n_sequences * to_keys.view(x.shape))[..., :width]
+
+
+def parameter_gradients(theta: Tensor, moments: Tensor, beta: float) -> Tensor:
+    """G of some layers, as ``theta`` (n_replicas, n_layers, n_heads, ...), from the moments of :func:`pulled`."""
+    with_query, with_output = moments.permute(1, 2, 0, 4, 3, 5).contiguous()  # Σ w c x^T and Σ w g a^T
+    return torch.stack(
+        [
+            theta[..., KEY, :, :] @ (beta * with_query),
+            theta[..., QUERY, :, :] @ (beta * with_query).mT,
+            theta[..., OUTPUT, :, :] @ with_output.mT,
+            theta[..., VALUE, :, :] @ with_output,
+        ],
+        dim=3,
+    )
