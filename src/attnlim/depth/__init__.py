@@ -15,6 +15,7 @@ Where things are; every file holds one idea:
 - **how fast**: ``rates`` (fitted exponents, published rates, equal products)
 - **what the proof stands on**: ``attention_map`` (γ and its derivatives), ``map_ratios`` and ``drift_derivatives`` (Lipschitz
   ratios), ``growth`` (gradients and tokens over the scale of the parameters), ``diffusive`` (the L^{-1/2} residual in law)
+- **against published numbers**: ``residual_mlp`` (residual perceptrons with the same kind of limit)
 - ``naive``: slow twins in loops
 
 Names are loaded when they are first used.
@@ -59,6 +60,15 @@ if TYPE_CHECKING:
         equal_product_spread,
         fit_rate,
     )
+    from attnlim.depth.residual_mlp import (
+        ResidualMlpReference,
+        published_residual_mlp_error,
+        residual_mlp_data,
+        residual_mlp_errors,
+        residual_mlp_reference,
+        residual_mlp_training,
+        residual_mlp_units,
+    )
     from attnlim.depth.shadows import HeadDistance, ShadowHeads, head_distance
     from attnlim.depth.splitting import SplitState, merged_layers, split_coupling
     from attnlim.depth.training_stability import StabilityMeter, StabilityRatios
@@ -91,6 +101,7 @@ _HOME = {
     "PublishedRate": "rates",
     "RateComparison": "rates",
     "RateFit": "rates",
+    "ResidualMlpReference": "residual_mlp",
     "SGD": "optimisers",
     "ShadowHeads": "shadows",
     "SplitState": "splitting",
@@ -129,6 +140,12 @@ _HOME = {
     "merged_layers": "splitting",
     "parameter_bound": "adam_bound",
     "path_distance": "distances",
+    "published_residual_mlp_error": "residual_mlp",
+    "residual_mlp_data": "residual_mlp",
+    "residual_mlp_errors": "residual_mlp",
+    "residual_mlp_reference": "residual_mlp",
+    "residual_mlp_training": "residual_mlp",
+    "residual_mlp_units": "residual_mlp",
     "split_coupling": "splitting",
     "state_growth": "growth",
     "training": "gradient_descent",
@@ -164,6 +181,7 @@ __all__ = [
     "PublishedRate",
     "RateComparison",
     "RateFit",
+    "ResidualMlpReference",
     "ShadowHeads",
     "SplitState",
     "StabilityMeter",
@@ -201,6 +219,12 @@ __all__ = [
     "merged_layers",
     "parameter_bound",
     "path_distance",
+    "published_residual_mlp_error",
+    "residual_mlp_data",
+    "residual_mlp_errors",
+    "residual_mlp_reference",
+    "residual_mlp_training",
+    "residual_mlp_units",
     "split_coupling",
     "state_growth",
     "training",
