@@ -14,6 +14,8 @@ from attnlim.depth import SGD, AdamW, BlockwiseAdamW, MomentLoss
 from attnlim.depth.gradient_descent import MakeOptimiser
 
 INPUTS = ("gaussian", "sphere", "clustered")
+# the root mean square norm of a Gaussian token at d = 4
+SPHERE_RADIUS = 2.0
 OPTIMISERS = ("adamw", "blockwise", "sgd")
 
 
@@ -26,7 +28,7 @@ class System:
         width: d.
         head_dim: k.
         beta: inverse temperature.
-        inputs: law of a token: "gaussian" N(0, I), "sphere" of radius √d, "clustered" around four centres.
+        inputs: law of a token: "gaussian" N(0, I), "sphere" of radius 2 whatever d, "clustered" around four centres.
         law: of the parameters, "xavier" or "uniform".
         optimiser: "adamw", "blockwise" (sum of squares) or "sgd".
         lr: learning rate.
@@ -99,7 +101,7 @@ class System:
             rng = generator(self.seed, "meanfield", what, self.inputs, self.n_tokens, self.width, sequence)
             x = rng.normal(size=(self.n_tokens, self.width))
             if self.inputs == "sphere":
-                x *= math.sqrt(self.width) / np.linalg.norm(x, axis=1, keepdims=True)
+                x *= SPHERE_RADIUS / np.linalg.norm(x, axis=1, keepdims=True)
             if self.inputs == "clustered":
                 centres = rng.normal(size=(4, self.width))
                 x = centres[rng.integers(4, size=self.n_tokens)] + 0.3 * x
