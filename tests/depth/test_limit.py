@@ -195,7 +195,7 @@ def test_bad_input() -> None:
         flow.adjoint(0.5)
     with pytest.raises(InputError, match="terminal must be finite of shape"):
         flow.with_adjoint(torch.full_like(x, torch.nan))
-    with pytest.raises(InputError, match="the run has diverged"):
+    with pytest.raises(InputError, match="parameters or tokens are too large at step 0: the run has diverged"):
         list(
             limit_training(
                 limit_particles(2, 2, 2, 3), 1e200 * x, MomentLoss(LOSS.target), lambda p, n, h: AdamW(p, n, h), 1

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlim.core.checks import InputError
-from attnlim.depth import adjoint, forward, naive, network
+from attnlim.depth import adjoint, costates, forward, naive, network
 
 CASES = json.loads((Path(__file__).parents[1] / "reference" / "values.json").read_text())["depth"]
 
@@ -159,6 +159,84 @@ def test_replicas_and_sequences_are_independent() -> None:
     torch.testing.assert_close(found.gradient[1, 2], torch.stack(gradients).mean(0), rtol=1e-12, atol=1e-12)
     # one sequence for every replica
     torch.testing.assert_close(forward(theta, x[0, 0, 0])[:, 1, 2], forward(theta[1, 2], x[0, 0, 0]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.tuples(*(st.integers(1, n) for n in (2, 2, 3, 3, 6, 3, 7))),
+    causal=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_every_way_of_multiplying_equals_the_twin(sizes: tuple[int, ...], causal: bool, seed: int) -> None:
+    """Sequences beside each other or apart, widths with and without zeros behind them: sizes choose between them."""
+    n_replicas, n_layers, n_heads, head_dim, width, n_sequences, n_tokens = sizes
+    theta = drawn(n_replicas, n_layers, n_heads, 4, head_dim, width, seed=seed)
+    x, terminal, weights = (
+        drawn(n_replicas, n_sequences, n_tokens, width, seed=seed + 1),
+        drawn(n_replicas, n_sequences, n_tokens, width, seed=seed + 2),
+        drawn(n_replicas, n_sequences, n_tokens, seed=seed + 3).exp(),
+    )
+    tokens = forward(theta, x, 0.7, weights, causal=causal)
+    found = adjoint(theta, tokens, terminal, 0.7, weights, causal=causal)
+    for r in range(n_replicas):
+        gradients = []
+        for s in range(n_sequences):
+            one = theta[r].numpy(), x[r, s].numpy(), terminal[r, s].numpy(), weights[r, s].numpy()
+            twin = naive.forward(one[0], one[1], 0.7, one[3], causal=causal)
+            # rounding of quantities of order ten
+            np.testing.assert_allclose(tokens[:, r, s], twin, rtol=1e-12, atol=1e-12)
+            right, gradient = naive.adjoint(one[0], twin, one[2], 0.7, one[3], causal)
+            np.testing.assert_allclose(found.adjoint[:, r, s], right, rtol=1e-11, atol=1e-11)
+            gradients.append(gradient)
+        np.testing.assert_allclose(found.gradient[r], np.mean(gradients, axis=0), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("n_heads", "width", "n_tokens", "apart", "wider"),
+    [(1, 4, 8, True, True), (16, 4, 8, True, False), (1, 64, 8, False, False), (3, 3, 2, False, False)],
+)
+def test_which_way_sizes_choose(n_heads: int, width: int, n_tokens: int, apart: bool, wider: bool) -> None:
+    (matrices,) = network.head_matrices(drawn(2, 1, n_heads, 4, 2, width), 1.0)
+    x = drawn(2, 5, n_tokens, width)
+    groups, tokens = network.spread(matrices, x)
+    assert (groups.shape[1], tokens.shape[:2]) == ((10, (10, 1)) if apart else (2, (2, 5)))
+    wide, padded = network.padded(x, matrices)
+    assert (wide.shape[-1] > width) is (padded.shape[-1] > width) is wider
+    assert wide.shape[-1] == padded.shape[2] == padded.shape[-1]
+
+
+def test_expanded_arguments_are_as_good_as_copies() -> None:
+    theta, x = drawn(2, 3, 4, 2, 4), drawn(1, 3, 5, 4, seed=1).expand(2, 3, 5, 4)
+    a, log_weights = drawn(5, 3, 2, 4, seed=2).permute(2, 1, 0, 3), torch.full((1,), 0.2).double().log().expand(2, 3, 5)
+    arguments = (theta, x, a, log_weights)
+    copies = [argument.clone(memory_format=torch.contiguous_format) for argument in arguments]
+    for found, wanted in zip(
+        costates.layer_adjoint(*arguments, 1.0, False), costates.layer_adjoint(*copies, 1.0, False), strict=True
+    ):
+        assert torch.equal(found, wanted)
+    assert torch.equal(
+        network.layer_output(theta, x, log_weights, 1.0, False),
+        network.layer_output(copies[0], copies[1], copies[3], 1.0, False),
+    )
+
+
+def test_far_logits_neither_overflow_nor_lose_the_mean() -> None:
+    """At |logits| of 10^4 attention is on one key, with unequal weights as well."""
+    theta = torch.eye(2, dtype=torch.float64).expand(1, 1, 4, 2, 2)
+    x = torch.tensor([[100.0, 0.0], [0.0, 1.0], [99.0, 0.0]], dtype=torch.float64)
+    moved = forward(theta, x, weights=torch.tensor([1e-12, 1.0, 1.0]).double())[1] - x
+    assert torch.equal(moved[0], x[0]) and torch.equal(moved[2], x[0])
+
+
+def test_layers_in_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    theta, x, terminal = drawn(2, 5, 2, 4, 2, 3), drawn(2, 4, 3, seed=1), drawn(2, 4, 3, seed=2)
+    tokens = forward(theta, x)
+    whole = adjoint(theta, tokens, terminal)
+    monkeypatch.setattr(network, "_MATRICES", 2 * 2 * 2 * 2 * 3**2)  # two layers at a time
+    assert [len(block) for block in network.layer_blocks(theta)] == [2, 2, 1]
+    assert torch.equal(forward(theta, x), tokens)
+    parts = adjoint(theta, tokens, terminal)
+    assert torch.equal(parts.adjoint, whole.adjoint) and torch.equal(parts.gradient, whole.gradient)
 
 
 def test_heads_in_groups_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

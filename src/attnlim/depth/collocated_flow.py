@@ -16,6 +16,7 @@ from attnlim.core.checks import InputError, real_number
 from attnlim.depth.arguments import batch, parameters
 from attnlim.depth.collocation import Nodes, gauss_nodes
 from attnlim.depth.costates import layer_adjoint
+from attnlim.depth.gradient_descent import Diverged
 from attnlim.depth.network import layer_output
 
 # flows that need more than about 30 are beyond what a few nodes resolve
@@ -195,9 +196,9 @@ def _settled(step: Callable[[Tensor], Tensor], values: Tensor, integral: Tensor,
             break
         tried, changes = [*tried[-_MIXED:], following.flatten()], [*changes[-_MIXED:], residual.flatten()]
         values = _mixed(tried, changes).view_as(values)
-    raise InputError(
-        f"the limit's equations must settle within {_ITERATIONS} iterations, the last changed by {change:.3g}; "
-        "the run has diverged, or parameters or tokens are too large"
+    raise Diverged(
+        f"the limit's equations must settle within {_ITERATIONS} iterations, the last changed by {change:.3g}, "
+        "parameters or tokens are too large"
     )
 
 

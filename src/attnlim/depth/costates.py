@@ -11,12 +11,14 @@ from attnlim.core.checks import InputError, real_number
 from attnlim.depth.arguments import KEY, OUTPUT, QUERY, VALUE, batch, residual_factor
 from attnlim.depth.network import (
     attend,
+    beside,
     by_sequence,
-    head_groups,
     head_matrices,
+    head_slices,
     layer_blocks,
     normalised,
     padded,
+    spread,
     summed_heads,
     weighted_columns,
 )
@@ -109,7 +111,7 @@ def adjoint(
                 direction = states[r + 1] / x.shape[-1] ** 0.5
                 a = scale * (a - direction * (direction * a).sum(dim=-1, keepdim=True))
             costates[r] = a + factor * pulled(matrices[at], x, a, shares, causal, moments[at])
-        gradient[:, layers] = parameter_gradients(given.theta[:, layers], moments, beta)
+        parameter_gradients(given.theta[:, layers], moments, beta, gradient[:, layers])
     return Adjoint(costates.view(shape), gradient.view(given.replicas + tuple(given.theta.shape[1:])))
 
 
@@ -128,9 +130,10 @@ def layer_adjoint(
         Σ_h K_h, as ``x``, and G, as ``theta``, a mean over sequences.
     """
     matrices = head_matrices(theta[:, None], beta)
-    moments = torch.empty_like(matrices)
+    moments, gradient = torch.empty_like(matrices), torch.empty_like(theta)
     summed = pulled(matrices[0], x, a, log_weights.exp(), causal, moments[0])
-    return summed, parameter_gradients(theta[:, None], moments, beta)[:, 0]
+    parameter_gradients(theta[:, None], moments, beta, gradient[:, None])
+    return summed, gradient
 
 
 def pulled(matrices: Tensor, x: Tensor, a: Tensor, shares: Tensor, causal: bool, moments: Tensor) -> Tensor:
@@ -143,42 +146,39 @@ def pulled(matrices: Tensor, x: Tensor, a: Tensor, shares: Tensor, causal: bool,
         matrices, moments: (2, n_replicas, width, n_heads, width), a layer of :func:`attnlim.depth.network.head_matrices`.
         x, a, shares, causal: as for :func:`layer_adjoint`.
     """
-    n_replicas, n_sequences, n_tokens, width = x.shape
-    part = shares[..., None] / n_sequences
+    shape, width, part = x.shape, x.shape[3], shares[..., None] / x.shape[1]
     x, matrices = padded(x, matrices)
-    wide = x.shape[-1]
+    wide = x.shape[3]
     a = torch.nn.functional.pad(part * a, (0, wide - width))
+    groups, x = spread(matrices, x)
     measures, weighted = x.flatten(0, 1), weighted_columns(x, shares)
-    both = torch.stack([x.flatten(1, 2), a.flatten(1, 2)]).flatten(0, 1)
-    columns = both.mT.contiguous()
-    own, to_keys = x.new_zeros(n_replicas, n_sequences * n_tokens, wide), torch.zeros_like(measures)
-    for heads in head_groups(x, matrices.shape[3]):
-        stacked = matrices[:, :, :, heads].flatten(2, 3)
-        zu = by_sequence(stacked.flatten(0, 1) @ columns, n_sequences)
-        z, u = zu.view(2, len(measures), wide, -1)
-        attention, sums, g = attend(measures, weighted, z, causal)
-        u /= sums
+    rows, costates = x.flatten(1, 2), a.reshape(len(x), -1, wide)
+    own, to_keys = torch.zeros_like(rows), torch.zeros_like(measures)
+    for heads in head_slices(x, matrices.shape[3]):
+        to_query, to_value = groups[:, :, :, heads].flatten(2, 3)
+        z = by_sequence(torch.bmm(to_query, rows.mT), x).view(len(measures), wide, -1)
+        u = by_sequence(torch.bmm(to_value, costates.mT), x).view(z.shape)
+        attention, inverse, g = attend(measures, weighted, z, causal)
+        u *= inverse
         pull = torch.bmm(measures, u)  # <x_j, u_i>
         pull -= (g * u).sum(dim=1, keepdim=True)
         pull *= attention  # W_ij / w_j
         c = torch.bmm(weighted[:, :wide], pull)
         to_keys.baddbmm_(attention, u.mT).baddbmm_(pull, z.mT)
-        cg = torch.stack([c, g]).view(2 * n_replicas, n_sequences, -1, n_tokens).transpose(1, 2).flatten(2)
-        own.baddbmm_(cg[:n_replicas].mT, stacked[0])
-        found = torch.bmm(cg, both).view(2, n_replicas, wide, -1, wide)
-        moments[:, :, :, heads] = found[:, :, :width, :, :width]
-    return (own.view(x.shape) / part + n_sequences * to_keys.view(x.shape))[..., :width]
+        c, g = beside(c, x), beside(g, x)
+        own.baddbmm_(c.mT, to_query)
+        for moment, left, right in ((moments[0], c, rows), (moments[1], g, costates)):
+            of_group = torch.bmm(left, right).view(shape[0], -1, wide, moment[:, :, heads].shape[2], wide)
+            moment[:, :, heads] = of_group.sum(dim=1)[:, :width, :, :width]
+    summed = own.view(*shape[:3], wide) / part + shape[1] * to_keys.view(*shape[:3], wide)
+    return summed[..., :width].contiguous()
 
 
-def parameter_gradients(theta: Tensor, moments: Tensor, beta: float) -> Tensor:
-    """G of some layers, as ``theta`` (n_replicas, n_layers, n_heads, ...), from the moments of :func:`pulled`."""
-    with_query, with_output = moments.permute(1, 2, 0, 4, 3, 5).contiguous()  # Σ w c x^T and Σ w g a^T
-    return torch.stack(
-        [
-            theta[..., KEY, :, :] @ (beta * with_query),
-            theta[..., QUERY, :, :] @ (beta * with_query).mT,
-            theta[..., OUTPUT, :, :] @ with_output.mT,
-            theta[..., VALUE, :, :] @ with_output,
-        ],
-        dim=3,
-    )
+def parameter_gradients(theta: Tensor, moments: Tensor, beta: float, gradient: Tensor) -> None:
+    """Put G of some layers, (n_replicas, n_layers, n_heads, ...) as ``theta``, from :func:`pulled`'s moments."""
+    with_tokens, with_adjoint = moments.permute(1, 2, 0, 4, 3, 5).contiguous()  # Σ w c x^T and Σ w g a^T
+    with_tokens *= beta
+    gradient[..., QUERY, :, :] = theta[..., KEY, :, :] @ with_tokens
+    gradient[..., KEY, :, :] = theta[..., QUERY, :, :] @ with_tokens.mT
+    gradient[..., VALUE, :, :] = theta[..., OUTPUT, :, :] @ with_adjoint.mT
+    gradient[..., OUTPUT, :, :] = theta[..., VALUE, :, :] @ with_adjoint

@@ -182,7 +182,7 @@ def descent(
 
 
 class Diverged(InputError):
-    """The loss is no longer finite."""
+    """Numbers that are no longer finite, or equations that no longer settle."""
 
 
 def _parameter_bound(parameter: Tensor, optimiser: MeanFieldOptimiser) -> float:

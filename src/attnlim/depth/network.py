@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -11,10 +12,10 @@ from attnlim.core.checks import real_number
 from attnlim.depth.arguments import KEY, OUTPUT, QUERY, VALUE, batch, residual_factor
 
 # entries of attention weights held at a time: on a CPU as many as its cache has room for
-_WEIGHTS = {"cpu": 2**18, "cuda": 2**26}
+_WEIGHTS = {"cpu": 2**17, "cuda": 2**26}
 # entries of the matrices of heads that are held at a time, if one layer has no more
 _MATRICES = 2**22
-# multiplications of a product below which torch.bmm goes a slow way on a CPU
+# multiplications in a product of two matrices below which torch.bmm goes a slow way on a CPU
 _SMALL = 400
 
 
@@ -113,18 +114,44 @@ def head_matrices(theta: Tensor, beta: float) -> Tensor:
 
 def summed_heads(matrices: Tensor, x: Tensor, shares: Tensor, causal: bool) -> Tensor:
     """Σ_h O^T V g_i of one layer, as ``x``, from a layer of :func:`head_matrices`."""
-    n_replicas, n_sequences, n_tokens, width = x.shape
+    shape = x.shape
     x, matrices = padded(x, matrices)
+    groups, x = spread(matrices, x)
     measures, weighted = x.flatten(0, 1), weighted_columns(x, shares)
-    columns = x.flatten(1, 2).mT
-    moved = x.new_zeros(n_replicas, n_sequences * n_tokens, x.shape[-1])
-    for heads in head_groups(x, matrices.shape[3]):
-        to_query, to_value = matrices[:, :, :, heads].flatten(2, 3)
-        z = by_sequence(to_query @ columns, n_sequences).view(len(measures), x.shape[-1], -1)
+    rows = x.flatten(1, 2)
+    moved = torch.zeros_like(rows)
+    for heads in head_slices(x, matrices.shape[3]):
+        to_query, to_value = groups[:, :, :, heads].flatten(2, 3)
+        z = by_sequence(torch.bmm(to_query, rows.mT), x).view(len(measures), rows.shape[2], -1)
         _, _, g = attend(measures, weighted, z, causal)
-        beside = g.view(n_replicas, n_sequences, -1, n_tokens).transpose(1, 2).flatten(2)
-        moved.baddbmm_(beside.mT, to_value)
-    return moved.view(x.shape)[..., :width]
+        moved.baddbmm_(beside(g, x).mT, to_value)
+    return moved.view(*shape[:3], -1)[..., : shape[3]].contiguous()
+
+
+def spread(matrices: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Matrices and tokens in groups that share matrices: of a replica's sequences, or each sequence by itself.
+
+    A copy of the matrices for every sequence is smaller than the copies that sequences beside each other need, unless a
+    sequence has fewer tokens than their width.
+
+    Returns:
+        (2, n_groups, width, n_heads, width) and (n_groups, sequences of a group, n_tokens, width).
+    """
+    n_sequences, n_tokens, width = x.shape[1:]
+    if width > n_tokens:
+        return matrices, x
+    each = matrices[:, :, None].expand(-1, -1, n_sequences, -1, -1, -1)
+    return each.flatten(1, 2), x.reshape(-1, 1, n_tokens, width)
+
+
+def by_sequence(columns: Tensor, x: Tensor) -> Tensor:
+    """(n_groups, rows, sequences of a group * N) as (n_groups, sequences of a group, rows, N)."""
+    return columns.view(*columns.shape[:2], *x.shape[1:3]).transpose(1, 2).contiguous()
+
+
+def beside(columns: Tensor, x: Tensor) -> Tensor:
+    """(n_measures, width, n_heads * N) as (n_groups, width * n_heads, sequences of a group * N)."""
+    return columns.view(*x.shape[:2], -1, x.shape[2]).transpose(1, 2).flatten(2)
 
 
 def attend(x: Tensor, weighted: Tensor, z: Tensor, causal: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,8 +164,8 @@ def attend(x: Tensor, weighted: Tensor, z: Tensor, causal: bool) -> tuple[Tensor
         causal: as for :func:`forward`.
 
     Returns:
-        E_ji = e^{<z_i, x_j> - max_j}, (n_measures, N, n_heads * N); its sums Σ_j w_j E_ji, with 1 row, and
-        g_i = Σ_j w_j E_ji x_j over them, with d rows. Weights are in the few columns of x, not in the many of E.
+        E_ji = e^{<z_i, x_j> - max_j}, (n_measures, N, n_heads * N); 1/Σ_j w_j E_ji, with 1 row; and its product with
+        Σ_j w_j E_ji x_j, which is g_i, with d rows. Weights are in the few columns of x, not in the many of E.
     """
     n_tokens, width = x.shape[1:]
     attention = torch.bmm(x, z)
@@ -148,23 +175,20 @@ def attend(x: Tensor, weighted: Tensor, z: Tensor, causal: bool) -> tuple[Tensor
     attention -= attention.amax(dim=1, keepdim=True)
     attention.exp_()
     sums = torch.bmm(weighted, attention)
-    return attention, sums[:, width:], sums[:, :width] / sums[:, width:]
+    inverse = sums[:, width:].reciprocal()
+    return attention, inverse, sums[:, :width] * inverse
 
 
 def weighted_columns(x: Tensor, shares: Tensor) -> Tensor:
     """w_i x_i, and w_i below it, as columns: (n_replicas * n_sequences, d+1, N)."""
-    shares = shares.flatten(0, 1)[:, None]
+    shares = shares.reshape(-1, 1, shares.shape[-1])
     return torch.cat([x.flatten(0, 1).mT * shares, shares], dim=1)
 
 
-def by_sequence(columns: Tensor, n_sequences: int) -> Tensor:
-    """(..., rows, n_sequences * N) as (..., n_sequences, rows, N)."""
-    return columns.unflatten(-1, (n_sequences, -1)).transpose(-3, -2).contiguous()
-
-
 def padded(x: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens and matrices with zeros behind their width, if a product of one head is so small that they save time."""
-    wanted = -(-_SMALL // (matrices.shape[3] * x.shape[2] ** 2))
+    """Tokens and matrices with zeros behind their width, if products are so small that wider ones take less time."""
+    smallest = _SMALL / (matrices.shape[3] * x.shape[2])
+    wanted = math.ceil(max(smallest / x.shape[2], smallest**0.5))
     more = wanted - x.shape[-1]
     if not 0 < more <= x.shape[-1] or x.device.type != "cpu":
         return x, matrices
@@ -172,10 +196,10 @@ def padded(x: Tensor, matrices: Tensor) -> tuple[Tensor, Tensor]:
     return pad(x, (0, more)), pad(matrices, (0, more, 0, 0, 0, more))
 
 
-def head_groups(x: Tensor, n_heads: int) -> Iterator[slice]:
-    """Heads in groups whose attention weights are held at a time."""
-    n_replicas, n_sequences, n_tokens, _ = x.shape
-    size = max(1, _WEIGHTS["cpu" if x.device.type == "cpu" else "cuda"] // (n_replicas * n_sequences * n_tokens**2))
+def head_slices(x: Tensor, n_heads: int) -> Iterator[slice]:
+    """Heads whose attention weights are held at a time."""
+    n_groups, n_sequences, n_tokens, _ = x.shape
+    size = max(1, _WEIGHTS["cpu" if x.device.type == "cpu" else "cuda"] // (n_groups * n_sequences * n_tokens**2))
     for start in range(0, n_heads, size):
         yield slice(start, min(start + size, n_heads))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -19,7 +20,6 @@ from attnlim.lab.verdicts import (
     QUALIFIED,
     UNDECIDED,
     Claim,
-    Measured,
     at_most,
     exact,
     near,
@@ -52,7 +52,7 @@ def _constant(dataset: xr.Dataset, grid: str, axis: str, key: str, text: str, so
     one = of_grid(dataset, grid).isel(seed=0, n_layers=0, n_heads=0, step=-1).sel(inputs="fresh").squeeze(drop=True)
     sizes = one[axis].to_numpy()
     errors = one[distance].transpose("init", axis).to_numpy()
-    measured = measured_interval(jackknife(lambda sets: _log_slope(sizes, sets), errors))
+    measured = measured_interval(jackknife(partial(_log_slope, sizes), errors))
     verdict = at_most(FLAT, measured)
     if verdict == CONTRADICTED and measured.high < 0.2:
         verdict = QUALIFIED
@@ -147,10 +147,7 @@ def both_limits_claims(dataset: xr.Dataset) -> list[Claim]:
         one = of_grid(dataset, f"gamma-{gamma:g}").isel(seed=0, width=0, n_layers=0, n_heads=0).sel(inputs="fresh")
         sizes, step = one["n_tokens"].to_numpy(), int(one["step"][-1])
         errors = one["rms_tokens"].sel(step=step).transpose("init", "n_tokens").to_numpy()
-        interval = jackknife(
-            lambda sets, sizes=sizes: float(slope(np.log(sizes), np.log((sets**2).mean(axis=0)) / 2)), errors
-        )
-        measured = Measured(interval.estimate, interval.low, interval.high)
+        measured = measured_interval(jackknife(partial(_log_slope, sizes), errors))
         focus = dataset["focus_entropy"].sel(focus_gamma=gamma).isel(focus_step=-1).mean("focus_layer").to_numpy()
         kappa = float(slope(np.log(dataset["focus_tokens"].to_numpy()), focus))
         verdict = near(0.0, measured, 0.1)
