@@ -46,6 +46,7 @@ bench: $(VENV)/installed  ## measure speed and memory as ratios in one run, into
 	$(BIN)/attnlim models get smollm2
 	$(BIN)/python -m benchmarks.audit
 	$(BIN)/python -m benchmarks.context
+	$(BIN)/python -m benchmarks.depth
 
 docs: $(VENV)/installed  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

@@ -8,6 +8,7 @@ from attnlim.core.checks import InputError
 
 PAPER = "Critical attention scaling"
 GAPS = "after arXiv 2605.12697"
+UNIFORM = "Uniform scaling limits"
 DERIVED = "derived"
 OURS = "ours"
 
@@ -124,6 +125,40 @@ _TABLE = (
         r"\hat\lambda",
         OURS,
     ),
+    Symbol("depth", "L", "n_layers", "number of layers", "layers", "L", UNIFORM),
+    Symbol("depth", "H", "n_heads", "number of heads of a layer", "heads", "H", UNIFORM),
+    Symbol("depth", "N", "n_tokens", "number of tokens", "tokens", "N", UNIFORM),
+    Symbol("depth", "d", "width", "dimension of a token", "dimensionless", "d", UNIFORM),
+    Symbol("depth", "k", "head_dim", "dimension of a head", "dimensionless", "k", UNIFORM),
+    Symbol("depth", "β", "beta", "inverse temperature", "dimensionless", r"\beta", UNIFORM),
+    Symbol("depth", "θ", "theta", "query, key, value and output matrix of a head", "dimensionless", r"\theta", UNIFORM),
+    Symbol("depth", "ϑ", "shadows", "the same head, trained in the limit", "dimensionless", r"\vartheta", UNIFORM),
+    Symbol("depth", "r", "layer", "place of a layer, from 0", "layers", "r", UNIFORM),
+    Symbol("depth", "t", "t", "depth over L, in [0, 1]", "dimensionless", "t", UNIFORM),
+    Symbol("depth", "τ", "step", "number of optimiser steps", "steps", r"\tau", UNIFORM),
+    Symbol("depth", "x", "tokens", "tokens of a network", "dimensionless", "x", UNIFORM),
+    Symbol("depth", "X", "limit_tokens", "tokens of the limit", "dimensionless", "X", UNIFORM),
+    Symbol(
+        "depth", "a", "adjoint", "derivative of the loss in the measure of tokens", "that of the loss", "a", UNIFORM
+    ),
+    Symbol("depth", "G", "gradient", "LH times the gradient", "that of the loss", "G", UNIFORM),
+    Symbol(
+        "depth", "γ", "attended_mean", "mean of tokens by softmax weights", "that of the tokens", r"\gamma", UNIFORM
+    ),
+    Symbol("depth", "Γ", "drift", "mean output of heads", "that of the tokens", r"\Gamma", UNIFORM),
+    Symbol("depth", "π", "law", "law of the parameters before training", "dimensionless", r"\pi", UNIFORM),
+    Symbol("depth", "ν", "particles", "law of the parameters, at each depth", "dimensionless", r"\nu", UNIFORM),
+    Symbol("depth", "W_p", "wasserstein", "Wasserstein distance of two laws", "that of the points", "W_p", UNIFORM),
+    Symbol("depth", "E", "distance", "distance of a network from its limit", "that of the tokens", "E", UNIFORM),
+    Symbol("depth", "p", "p", "power of 1/L in E", "dimensionless", "p", OURS),
+    Symbol("depth", "q", "q", "power of 1/H in E", "dimensionless", "q", OURS),
+    Symbol("depth", "c_1", "c1", "factor of 1/L in E", "that of E", "c_1", OURS),
+    Symbol("depth", "c_2", "c2", "factor of L^-p H^-q in E", "that of E", "c_2", OURS),
+    Symbol(
+        "depth", "M_r", "martingale", "part of the error by chance of the heads", "that of the tokens", "M_r", UNIFORM
+    ),
+    Symbol("depth", "C", "adam_bound", "largest step of Adam", "dimensionless", "C", UNIFORM),
+    Symbol("depth", "M", "hidden", "hidden units of a residual perceptron", "units", "M", "arXiv 2509.10167"),
     Symbol("audit", "n", "context", "length of the text window", "tokens", "n", OURS),
     Symbol("audit", "ρ̂", "rho_input", "mean cosine of the attention's input", "dimensionless", r"\hat\rho", OURS),
     Symbol("audit", "ρ̂_r", "rho_residual", "mean cosine of the residual stream", "dimensionless", r"\hat\rho_r", OURS),

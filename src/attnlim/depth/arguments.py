@@ -58,7 +58,7 @@ def batch(theta: Any, x: Any, weights: Any = None) -> Batch:
         raise InputError(f"x must have shape (..., n_tokens, {width}) to fit theta, got {tuple(x.shape)}")
     if (x.dtype, x.device) != (theta.dtype, theta.device):
         raise InputError(f"x must be {theta.dtype} on {theta.device} as theta, got {x.dtype} on {x.device}")
-    if not bool(torch.isfinite(x).all()):
+    if not all_finite(x):
         raise InputError("x must be finite, got NaN or inf; look for where it was made")
     if x.ndim == 2:
         x = x.expand(*replicas, *x.shape)
@@ -91,9 +91,14 @@ def parameters(theta: Any) -> Tensor:
             "theta must have shape (..., n_layers, n_heads, 4, head_dim, width) with no empty axis, "
             f"got {tuple(theta.shape)}; the axis of 4 is query, key, value, output"
         )
-    if not bool(torch.isfinite(theta).all()):
+    if not all_finite(theta):
         raise InputError("theta must be finite, got NaN or inf; the run has diverged, or look for where it was made")
     return checked
+
+
+def all_finite(values: Tensor) -> bool:
+    """Whether no entry is NaN or infinite: one sum says yes, and only if it cannot, entries are looked at."""
+    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
 
 
 def residual_factor(residual: Any, n_layers: int, n_heads: int) -> float:

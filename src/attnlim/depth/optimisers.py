@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.depth.adam_bound import adam_bound_at, decay_rates, step_and_decay
+from attnlim.depth.arguments import all_finite
 
 BLOCK_NORMS = ("sum", "mean")
 
@@ -58,11 +59,11 @@ class MeanFieldOptimiser(torch.optim.Optimizer):
                 if parameter.grad is None:
                     continue
                 gradient = parameter.grad * (group["n_layers"] * group["n_heads"])
-                if not bool(torch.isfinite(gradient).all()):
+                if not all_finite(gradient):
                     raise InputError("gradients must be finite, got NaN or inf; the run has diverged")
                 direction = self._direction(gradient, self.state[parameter], group)
                 largest = max(largest, self.size(direction))
-                parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * direction)
+                parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction, alpha=group["lr"])
         self.largest_step = largest
         return loss
 
@@ -136,7 +137,7 @@ class AdamW(MeanFieldOptimiser):
         state["exp_avg_sq"].mul_(beta_2).add_(square, alpha=1 - beta_2)
         mean: Tensor = state["exp_avg"] / (1 - beta_1 ** state["step"])
         square_mean: Tensor = state["exp_avg_sq"] / (1 - beta_2 ** state["step"])
-        return mean / (square_mean.sqrt() + float(group["eps"]))
+        return mean.div_(square_mean.sqrt_().add_(float(group["eps"])))
 
     def _square(self, gradient: Tensor) -> Tensor:
         return gradient.square()

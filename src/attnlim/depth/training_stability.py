@@ -18,7 +18,7 @@ class StabilityRatios:
     Attributes:
         parameters: largest |θ - ϑ|_F over the sum of its past gradient differences, of one head (Lemma 28).
         depth: largest distance of ν_t and ν_s over |t - s|, by the coupling of particles that began alike (Lemma 29).
-        gradients: largest |g[ν](ϑ) - g[ν̄](θ)|_F over |θ - ϑ|_F + the error of tokens and adjoint (Lemma 30).
+        gradients: largest |g_ν(ϑ) - g_ν̄(θ)|_F over |θ - ϑ|_F + the error of tokens and adjoint (Lemma 30).
     """
 
     parameters: float

@@ -71,5 +71,5 @@ def _bytes(cell: Cell) -> int:
     return int(n_layers * n_inits * (8 * n_heads * head + 6 * sequences * token)) + _WEIGHTS
 
 
-# attention weights of a layer that are held at a time, and what is made of them
-_WEIGHTS = 4 * 8 * 2**24
+# what a layer holds at a time, of attention weights and what is made of them
+_WEIGHTS = 64 * 2**20

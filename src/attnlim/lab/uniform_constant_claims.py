@@ -12,6 +12,7 @@ from attnlim.core.intervals import jackknife
 from attnlim.core.regression import slope
 from attnlim.depth.rates import fit_rate
 from attnlim.lab.meanfield_dataset import root_mean_square, size_table
+from attnlim.lab.meanfield_system import INPUTS
 from attnlim.lab.uniform_dataset import of_grid
 from attnlim.lab.uniform_rate_claims import THEOREM, half, measured_interval
 from attnlim.lab.verdicts import (
@@ -71,7 +72,7 @@ def _log_slope(sizes: np.ndarray, sets: np.ndarray) -> float:
 
 
 def _inputs(dataset: xr.Dataset) -> Claim:
-    laws = {"gaussian": "tokens", **{name: f"inputs-{name}" for name in ("sphere", "clustered")}}
+    laws = {name: f"inputs-{name}" for name in INPUTS}
     errors = {}
     for name, grid in laws.items():
         one = of_grid(dataset, grid)

@@ -112,7 +112,7 @@ def _evidence(plan: UniformReproduction, results: Mapping[str, Arrays]) -> dict[
     )  # fmt: skip
     found |= gathered(
         "stability", {"weight_decay": [f"{decay:g}" for decay in uniform_parts.DECAYS]}, "stability.decay{weight_decay}",
-        {"ratio": ("stability_step", "stability_ratio"), "largest": ("stability_step",)},
+        {"ratio": ("stability_step", "stability_lemma"), "largest": ("stability_step",)},
     )  # fmt: skip
     found |= gathered(
         "law", {"regime": ("diffusive", "mean-field")}, "checks.{regime}",
@@ -161,7 +161,7 @@ def _coordinates(plan: UniformReproduction) -> dict[str, Any]:
         "part": words(uniform_parts.PARTS),
         "stack_t": uniform_parts.STACK_T,
         "weight_decay": list(uniform_parts.DECAYS),
-        "stability_ratio": words(["parameters", "depth", "gradients"]),
+        "stability_lemma": words(["parameters", "depth", "gradients"]),
         "regime": words(["diffusive", "mean-field"]),
         "law_depth": list(DEPTHS),
         "focus_gamma": list(size.gammas),

@@ -122,7 +122,7 @@ def _stability(dataset: xr.Dataset) -> list[Claim]:
     ratios = dataset["stability_ratio"].sel(weight_decay=1.0)
     n = ratios.sizes["stability_step"] // 2
     for name, lemma in lemmas.items():
-        values = ratios.isel(stability_ratio=list(lemmas).index(name)).to_numpy()
+        values = ratios.isel(stability_lemma=list(lemmas).index(name)).to_numpy()
         late, early = float(np.nanmax(values[n:])), float(np.nanmax(values[:n]))
         measured = exact(late / early)
         found.append(

@@ -106,7 +106,8 @@ def reproduce_uniform(
         progress: told of each finished cell, and whether it was already stored.
 
     Returns:
-        A dataset of kind ``attnlim.reproduce.uniform``, see :mod:`attnlim.report.uniform_reading`.
+        A dataset of kind ``attnlim.reproduce.uniform``: the grids, the evidence and the table of claims, whose words are the
+        attribute ``verdict``.
 
     Raises:
         InputError: an unknown size, a number outside its range, a cluster that cannot be reached, a failed cell.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlim.lab.meanfield_grid import MeanfieldGrid
-from attnlim.lab.meanfield_system import System
+from attnlim.lab.meanfield_system import INPUTS, System
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,13 @@ class Size:
         name: the size as it is recorded.
         inits: initialisations of each network, the units of every interval.
         particles: of the limit at each of four nodes, where rates are judged.
-        fewer_particles: elsewhere.
+        fewer_particles: where one small network stands for all.
+        training_particles: of the curves of training.
+        token_particles: where N grows, since attention costs N².
         training_layers, training_heads, training_steps: of the curves of training onto the limit.
         rates_layers, rates_heads, rates_steps: of the fits; largest_product bounds L·H.
         largest_product: of them.
-        tokens, widths, probe_steps: for independence of N and d, at L = 16 and H = 4.
+        tokens, widths, probe_steps: for independence of N and d, at L = 8 and H = 2.
         gammas, growing_tokens: for β = γ ln N.
         split_layers: L of split coupling, each against 2L.
         stack_layers, stack_heads: of the error's parts.
@@ -35,6 +37,8 @@ class Size:
     inits: int
     particles: int
     fewer_particles: int
+    token_particles: int
+    training_particles: int
     training_layers: tuple[int, ...]
     training_heads: tuple[int, ...]
     training_steps: tuple[int, ...]
@@ -59,7 +63,9 @@ LAPTOP = Size(
     name="laptop",
     inits=16,
     particles=4096,
-    fewer_particles=1024,
+    fewer_particles=256,
+    token_particles=128,
+    training_particles=2048,
     training_layers=(4, 16, 64),
     training_heads=(1, 4),
     training_steps=(0, 1, 4, 10),
@@ -67,11 +73,11 @@ LAPTOP = Size(
     rates_heads=(1, 4, 16),
     rates_steps=(0, 1, 4),
     largest_product=256,
-    tokens=(4, 8, 16, 32, 64),
+    tokens=(4, 8, 16, 32),
     widths=(4, 8, 16, 32),
     probe_steps=(0, 2),
-    gammas=(0.25, 0.5, 1.0, 2.0),
-    growing_tokens=(8, 16, 32, 64),
+    gammas=(0.5, 1.0, 2.0),
+    growing_tokens=(8, 16, 32),
     split_layers=(4, 8, 16, 32),
     stack_layers=(8, 16, 32),
     stack_heads=(1, 4),
@@ -83,7 +89,9 @@ FULL = Size(
     name="full",
     inits=16,
     particles=10240,
-    fewer_particles=2048,
+    fewer_particles=512,
+    token_particles=128,
+    training_particles=8192,
     training_layers=(4, 16, 64, 256),
     training_heads=(1, 4, 16),
     training_steps=(0, 1, 4, 10, 20),
@@ -94,8 +102,8 @@ FULL = Size(
     tokens=(4, 8, 32, 128, 512),
     widths=(4, 8, 16, 32, 64),
     probe_steps=(0, 4),
-    gammas=(0.25, 0.5, 1.0, 2.0),
-    growing_tokens=(8, 32, 128, 256),
+    gammas=(0.5, 1.0, 2.0),
+    growing_tokens=(8, 32, 128),
     split_layers=(4, 8, 16, 32, 64),
     stack_layers=(8, 16, 32, 64, 128),
     stack_heads=(1, 4),
@@ -106,7 +114,7 @@ FULL = Size(
 SIZES = {size.name: size for size in (LAPTOP, FULL)}
 
 # where the error of one network stands for all, L and H
-PROBE = (16, 4)
+PROBE = (8, 2)
 # learning rate, decay and eps at which the sum of squares of a 4 by 4 block acts as their mean does at .1, .1 and 1e-3
 BLOCKWISE: dict[str, Any] = {"optimiser": "blockwise", "lr": 0.4, "weight_decay": 0.025, "eps": 4e-3}
 
@@ -140,11 +148,12 @@ def _grids(size: Size, seed: int, threads: int) -> Iterator[tuple[str, Meanfield
     )
     yield "worst", replace(probe, n_layers=(4, 16, 64), n_heads=(1, 4), n_inits=8, adversarial=True)
     yield "eps", replace(probe, system=replace(few, eps=1.0, steps=(0, 1)), n_layers=size.split_layers, n_heads=(1, 4))
-    yield "tokens", replace(probe, n_tokens=size.tokens)
+    long = replace(few, n_particles=size.token_particles, n_fresh=4)
+    yield "tokens", replace(probe, system=long, n_tokens=size.tokens)
     wide = replace(few, inputs="sphere")
     yield "widths-adamw", replace(probe, system=wide, width=size.widths)
     yield "widths-blockwise", replace(probe, system=replace(wide, **BLOCKWISE), width=size.widths)
-    for inputs in ("sphere", "clustered"):
+    for inputs in INPUTS:
         yield f"inputs-{inputs}", replace(probe, system=replace(few, inputs=inputs))
     for gamma in size.gammas:
-        yield f"gamma-{gamma:g}", replace(probe, gamma=gamma, n_tokens=size.growing_tokens)
+        yield f"gamma-{gamma:g}", replace(probe, system=long, gamma=gamma, n_tokens=size.growing_tokens)

@@ -68,13 +68,13 @@ def _parts(size: Size, seed: int) -> list[Cell]:
     for n_layers, n_heads in [(n, h) for h in size.stack_heads for n in size.stack_layers]:
         arguments = {
             "part": "stack", "seed": seed, "n_layers": n_layers, "n_heads": n_heads, "n_inits": size.inits,
-            "n_particles": 4 * size.fewer_particles, "n_steps": STACK_STEPS,
+            "n_particles": 8 * size.fewer_particles, "n_steps": STACK_STEPS,
         }  # fmt: skip
         found.append(Cell(f"stack.L{n_layers}-H{n_heads}", arguments, 3e10 + 1e8 * n_layers * n_heads))
     for decay in uniform_parts.DECAYS:
         arguments = {
             "part": "stability", "seed": seed, "weight_decay": decay, "n_layers": 16, "n_heads": 4, "n_inits": 4,
-            "n_particles": size.fewer_particles,
+            "n_particles": 2 * size.fewer_particles,
         }  # fmt: skip
         found.append(Cell(f"stability.decay{decay:g}", arguments, 4e10))
     for regime in ("diffusive", "mean-field"):
