@@ -66,10 +66,12 @@ class HeadDistance:
 
     Attributes:
         coupling: (...), sup over t of the mean over heads of |θ - ϑ|²_F: Lemma 6's bound of W_2².
+        average: (...), the same, but the mean over t.
         wasserstein: (...), sup over t of W_2²(ν̂_t, ν̄_t), exact.
     """
 
     coupling: Tensor
+    average: Tensor
     wasserstein: Tensor
 
 
@@ -92,5 +94,7 @@ def head_distance(theta: Tensor, shadows: Tensor) -> HeadDistance:
     if theta.shape != shadows.shape:
         raise InputError(f"shadows must have the shape of theta {tuple(theta.shape)}, got {tuple(shadows.shape)}")
     heads, others = theta.detach().flatten(-3), shadows.detach().flatten(-3)
-    coupling = (heads - others).square().sum(dim=-1).mean(dim=-1).amax(dim=-1)
-    return HeadDistance(coupling, wasserstein(heads, others, 2.0).square().amax(dim=-1))
+    coupling = (heads - others).square().sum(dim=-1).mean(dim=-1)
+    return HeadDistance(
+        coupling.amax(dim=-1), coupling.mean(dim=-1), wasserstein(heads, others, 2.0).square().amax(dim=-1)
+    )

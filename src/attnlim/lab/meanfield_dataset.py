@@ -19,6 +19,8 @@ from attnlim.lab.meanfield_limit import limits_apart
 from attnlim.lab.meanfield_network import DISTANCES
 
 KIND = "attnlim.meanfield"
+# distances of heads from their shadows
+HEADS = ("coupling", "coupling_average", "wasserstein")
 SYSTEM = ("seed", "n_tokens", "width")
 NETWORK = (*SYSTEM, "n_layers", "n_heads")
 # the distances that the reference's own error is known for, by their names in limits_apart
@@ -32,6 +34,7 @@ _ABOUT = {
     "rms_tokens": "sup over nodes of the root mean square of |X - X̄| over sequences and tokens",
     "end_tokens": "root mean square of |X - X̄| at t = 1",
     "coupling": "sup over layers of the root mean square of |θ - ϑ|_F over heads and their shadows",
+    "coupling_average": "the same, but the root mean square over layers",
     "wasserstein": "sup over layers of W_2 between heads and shadow heads, exact",
     "end_deviation": "standard deviation of X_1 over initialisations, root mean square over fresh inputs",
     "loss": "mean over training sequences",
@@ -73,7 +76,7 @@ def assemble(grid: MeanfieldGrid, results: Mapping[str, Arrays]) -> xr.Dataset:
     shape = {name: len(values) for name, values in coords.items()}
     dims = {
         **dict.fromkeys(DISTANCES, (*NETWORK, "step", "inputs", "init")),
-        **dict.fromkeys(("coupling", "wasserstein"), (*NETWORK, "step", "init")),
+        **dict.fromkeys(HEADS, (*NETWORK, "step", "init")),
         "end_deviation": (*NETWORK, "step"),
         "loss": (*NETWORK, "training_step", "init"),
         **dict.fromkeys(("certificate_update", "certificate_parameter"), NETWORK),
@@ -109,7 +112,7 @@ def _place(arrays: dict[str, np.ndarray], place: tuple[int, ...], found: Arrays,
         arrays[name][place][:, :2] = np.sqrt(found[name])
     if adversarial:
         arrays["sup_tokens"][place][:, 2] = np.sqrt(found["worst"])
-    for name in ("coupling", "wasserstein"):
+    for name in HEADS:
         arrays[name][place] = np.sqrt(found[name])
     arrays["end_deviation"][place] = np.sqrt(found["end_variance"])
     arrays["loss"][place] = found["loss"]
@@ -200,7 +203,7 @@ def cells_table(dataset: xr.Dataset) -> pd.DataFrame:
         # of the root of a mean of squares, by the delta method
         spread = (dataset[name] ** 2).std("init", ddof=1) / math.sqrt(dataset.sizes["init"])
         columns[f"{name}_standard_error"] = spread / (2 * columns[name])
-    for name in ("coupling", "wasserstein"):
+    for name in HEADS:
         columns[name] = root_mean_square(dataset[name])
     for name in REFERENCED:
         columns[f"{name}_reference_error"] = dataset["reference_error"].sel(distance=name, drop=True)

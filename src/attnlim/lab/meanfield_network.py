@@ -41,7 +41,7 @@ def measure_network(
 
     Returns:
         float64, squares of distances: those of ``DISTANCES``, each (len(steps), 2, n_inits), of fresh and of training
-        inputs; ``worst`` and ``worst_start`` (len(steps), n_inits), if asked; ``coupling`` and ``wasserstein`` (len(steps), n_inits);
+        inputs; ``worst`` and ``worst_start`` (len(steps), n_inits), if asked; ``coupling``, ``coupling_average`` and ``wasserstein`` (len(steps), n_inits);
         ``loss`` (n_steps+1, n_inits); ``end_variance`` (len(steps),), of X_1 over initialisations, mean over fresh inputs;
         ``matrix_rms`` (len(steps), n_layers, 4), of the entries of Q, K, V, O over heads and initialisations;
         ``certificate`` (2,), the largest ratios to the bounds.
@@ -78,6 +78,7 @@ def measure_network(
                 )
             heads = head_distance(state.theta.cpu(), shadows.theta.cpu())
             found.setdefault("coupling", []).append(heads.coupling.numpy())
+            found.setdefault("coupling_average", []).append(heads.average.numpy())
             found.setdefault("wasserstein", []).append(heads.wasserstein.numpy())
             spread = tokens[-1].var(dim=0).mean() if n_inits > 1 else torch.tensor(torch.nan)
             found.setdefault("end_variance", []).append(float(spread))

@@ -39,13 +39,13 @@ def parameter_claims(dataset: xr.Dataset) -> list[Claim]:
         ("large-eps", "eps", 0.5, "with a large eps as (LH)^−1/2"),
     ):
         one = of_grid(dataset, grid).isel(seed=0, n_tokens=0, width=0).sel(step=1)
-        layers, heads, errors = size_table(one["coupling"])
+        layers, heads, errors = size_table(one["coupling_average"])
         fit = fit_rate(layers * heads, np.ones_like(heads), errors, discretisation=False, seed=int(one["seed"]))
         measured = measured_interval(fit.p)
         found.append(
             Claim(
                 key, words, "derived: Adam's first step goes by the sign", power, measured, near(power, measured, 0.1, 0.2),
-                f"root mean square over heads, sup over layers, L·H = {(layers * heads).min()} to {(layers * heads).max()}",
+                f"root mean square over heads and layers, L·H = {(layers * heads).min()} to {(layers * heads).max()}",
             )
         )  # fmt: skip
     return found

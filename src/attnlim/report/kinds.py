@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from attnlim.core.checks import InputError
-from attnlim.report import audit_reading, critical_reading, phase_reading
+from attnlim.report import audit_reading, critical_reading, meanfield_reading, phase_reading
 from attnlim.report.audit_page import audit_page
 from attnlim.report.audit_sheet import audit_figure
 from attnlim.report.critical_page import critical_page
 from attnlim.report.critical_sheet import critical_figure
 from attnlim.report.document import Page
 from attnlim.report.finite_sheet import finite_figure
+from attnlim.report.meanfield_page import meanfield_page
+from attnlim.report.meanfield_sheet import meanfield_figure
 from attnlim.report.phase_page import phase_page
 from attnlim.report.phase_sheet import phase_sheets
 
@@ -51,10 +53,15 @@ def _critical_sheets(dataset: xr.Dataset) -> Sheets:
     return {"critical": partial(critical_figure, dataset), "finite": partial(finite_figure, dataset)}
 
 
+def _meanfield_sheets(dataset: xr.Dataset) -> Sheets:
+    return {"meanfield": partial(meanfield_figure, dataset)}
+
+
 _KINDS = {
     audit_reading.KIND: Kind(audit_reading.checked, _audit_sheets, ("png",), audit_page),
     phase_reading.KIND: Kind(phase_reading.checked, phase_sheets, ("svg", "png"), phase_page),
     critical_reading.KIND: Kind(critical_reading.checked, _critical_sheets, ("svg", "png"), critical_page),
+    meanfield_reading.KIND: Kind(meanfield_reading.checked, _meanfield_sheets, ("svg", "png"), meanfield_page),
 }
 
 
