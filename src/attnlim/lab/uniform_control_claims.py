@@ -93,7 +93,13 @@ def _regimes(dataset: xr.Dataset) -> list[Claim]:
 def _validation(dataset: xr.Dataset) -> list[Claim]:
     """The published shape and constants, over the draws of data."""
     layers, hidden = (dataset[f"validation_{name}"].to_numpy() for name in ("layers", "hidden"))
-    grid = [(a, b) for a in layers for b in hidden if a > 1 or b > 1]
+    known = dataset["validation_error"].isel(validation_draw=0, validation_step=-1, repetition=0).notnull()
+    grid = [
+        (a, b)
+        for a in layers
+        for b in hidden
+        if (a > 1 or b > 1) and bool(known.sel(validation_layers=a, validation_hidden=b))
+    ]
     sizes_l, sizes_m = np.array([a for a, _ in grid]), np.array([b for _, b in grid])
     c1, c2, powers = [], [], []
     for draw in dataset["validation_draw"].to_numpy():

@@ -85,7 +85,9 @@ def _evidence(plan: UniformReproduction, results: Mapping[str, Arrays]) -> dict[
         for place in np.ndindex(lengths):
             told = {name: values[i] for (name, values), i in zip(axes.items(), place, strict=True)}
             for name in inner:
-                values = results[key.format(**told)][name]
+                values = results.get(key.format(**told), {}).get(name)
+                if values is None:  # a size beyond the largest product
+                    continue
                 found.setdefault(name, np.full((*lengths, *values.shape), np.nan))[place] = values
         return {f"{part}_{name}": ((*axes, *inner[name]), values) for name, values in found.items()}
 

@@ -6,9 +6,11 @@ import numpy as np
 import xarray as xr
 
 from attnlim.core.regression import slope
+from attnlim.depth.adam_bound import adam_bound_limit
 from attnlim.depth.rates import fit_rate
 from attnlim.lab.meanfield_dataset import size_table
 from attnlim.lab.uniform_dataset import of_grid
+from attnlim.lab.uniform_parts import FORGETTING
 from attnlim.lab.uniform_rate_claims import measured_interval
 from attnlim.lab.verdicts import (
     Claim,
@@ -120,25 +122,29 @@ def _stability(dataset: xr.Dataset) -> list[Claim]:
     }
     found = []
     ratios = dataset["stability_ratio"].sel(weight_decay=1.0)
-    n = ratios.sizes["stability_step"] // 2
+    n_steps = ratios.sizes["stability_step"] - 1
     for name, lemma in lemmas.items():
         values = ratios.isel(stability_lemma=list(lemmas).index(name)).to_numpy()
-        late, early = float(np.nanmax(values[n:])), float(np.nanmax(values[:n]))
-        measured = exact(late / early)
+        so_far = np.fmax.accumulate(values)
+        so_far = so_far - np.nan_to_num(so_far[0])
+        quarter = n_steps // 4
+        measured = exact(float((so_far[-1] - so_far[-1 - quarter]) / so_far[quarter]))
         found.append(
             Claim(
-                f"stable-{name}", f"{texts[name]}, bounded over steps", lemma, 1.0, measured, at_most(1.25, measured),
-                f"largest ratio in steps {n} to {len(values) - 1} over that before, with a weight decay that forgets in 10 "
-                f"steps; the ratio is at most {max(late, early):.3g}",
+                f"stable-{name}", f"{texts[name]}, bounded over steps", lemma, 0.5, measured, at_most(0.5, measured),
+                f"what the largest ratio gains in the last quarter of {n_steps} steps over the first quarter: it levels off at "
+                f"{np.nanmax(values):.3g}, with a weight decay that forgets in 10 steps",
             )
         )  # fmt: skip
     largest = dataset["stability_largest"]
     with_decay, without = (largest.sel(weight_decay=decay).to_numpy() for decay in (1.0, 0.0))
-    measured = exact(float(with_decay[n:].max() / with_decay[:n].max()))
+    limit = max(with_decay[0], adam_bound_limit(*FORGETTING))
+    measured = exact(float(with_decay.max() / limit))
     found.append(
         Claim(
-            "decay", "weight decay keeps parameters bounded at every step", "Remark 27", 1.0, measured, at_most(1.05, measured),
-            f"largest |θ| late over early; after {len(with_decay) - 1} steps it is {with_decay[-1]:.2f}, without decay {without[-1]:.2f}",
+            "decay", "weight decay keeps parameters in one bounded set at every step", "Remark 27", 1.0, measured,
+            at_most(1.0, measured),
+            f"largest |θ| over max(|θ_0|, C/λ); after {n_steps} steps it is {with_decay[-1]:.2f}, without decay {without[-1]:.2f}",
         )
     )  # fmt: skip
     return found
@@ -175,7 +181,7 @@ def _stack(dataset: xr.Dataset) -> list[Claim]:
         ),
         Claim(
             "block", "sup |M| falls at least as fast as the blocks' L^−1/3 H^−1/2", "Lemma 36", 1 / 3, power, at_least(1 / 3, power),
-            "power of L·H after training; near 1/2, what blocks of depth cost is not seen",
+            "power of L·H after training: what the proof loses to blocks of depth is not seen in M itself",
         ),
     ]  # fmt: skip
 

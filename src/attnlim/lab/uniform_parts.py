@@ -50,9 +50,10 @@ GROWTH_SCALES = (0.01, 0.02, 0.04)
 STATE_SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)
 BETAS = ((0.9, 0.999), (0.9, 0.95), (0.9, 0.99))
 BOUND_STEPS = 400
-STABILITY_STEPS = 40
-# weight decay of a run that forgets within 10 steps, and none
+STABILITY_STEPS = 120
+# weight decay of a run that forgets within 10 steps, and none; moments that forget within 20
 DECAYS = (1.0, 0.0)
+FORGETTING = (0.9, 0.95)
 FOCUS_NETWORK, FOCUS_STEPS = (16, 4), (0, 4)
 
 
@@ -63,7 +64,7 @@ def off_centre(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 def split(seed: int, law: str, n_layers: int, n_inits: int) -> Arrays:
     """Split coupling: distance of (2L, 1) and (L, 2), ``error`` (steps, n_inits)."""
-    system = System(seed=seed)
+    system = System(seed=seed, target=1.0)
     drawn = off_centre if law == "off-centre" else law
     theta = initial_parameters(
         2 * n_layers, 1, system.head_dim, system.width, drawn, n_replicas=n_inits, seed=_stream(seed, "split", n_layers)
@@ -130,7 +131,7 @@ def _keep_stack(found: dict[str, list[Any]], parts: Any, flow: Any, tokens: Tens
 
 def stability(seed: int, weight_decay: float, n_layers: int, n_heads: int, n_inits: int, n_particles: int) -> Arrays:
     """Lemmas 28 to 30 and Remark 27 along training: ``ratio`` (steps+1, 3), ``largest`` (steps+1,), of |θ|."""
-    system = replace(System(seed=seed), weight_decay=weight_decay)
+    system = replace(System(seed=seed), weight_decay=weight_decay, betas=FORGETTING)
     theta = initial_parameters(
         n_layers, n_heads, system.head_dim, system.width, n_replicas=n_inits, seed=_stream(seed, "stability")
     )

@@ -30,6 +30,7 @@ class Size:
         stack_layers, stack_heads: of the error's parts.
         replicas: networks behind the law of the diffusive regime.
         validation_layers: L, and M, of the residual perceptrons.
+        validation_product: the largest L·M of them.
         validation_reference: L, M and runs of their reference.
     """
 
@@ -56,6 +57,7 @@ class Size:
     stack_heads: tuple[int, ...]
     replicas: int
     validation_layers: tuple[int, ...]
+    validation_product: int
     validation_reference: tuple[int, int, int]
 
 
@@ -78,11 +80,12 @@ LAPTOP = Size(
     probe_steps=(0, 2),
     gammas=(0.5, 1.0, 2.0),
     growing_tokens=(8, 16, 32),
-    split_layers=(4, 8, 16, 32),
+    split_layers=(8, 16, 32, 64),
     stack_layers=(8, 16, 32),
     stack_heads=(1, 4),
     replicas=256,
-    validation_layers=(1, 3, 10, 32, 64),
+    validation_layers=(1, 3, 10, 32, 100, 316),
+    validation_product=3200,
     validation_reference=(64, 512, 6),
 )
 FULL = Size(
@@ -104,11 +107,12 @@ FULL = Size(
     probe_steps=(0, 4),
     gammas=(0.5, 1.0, 2.0),
     growing_tokens=(8, 32, 128),
-    split_layers=(4, 8, 16, 32, 64),
+    split_layers=(8, 16, 32, 64, 128),
     stack_layers=(8, 16, 32, 64, 128),
     stack_heads=(1, 4),
     replicas=1024,
-    validation_layers=(1, 2, 5, 12, 30, 75, 178, 316),
+    validation_layers=(1, 3, 10, 32, 100, 316),
+    validation_product=316**2,
     validation_reference=(256, 1024, 8),
 )
 SIZES = {size.name: size for size in (LAPTOP, FULL)}
@@ -147,7 +151,7 @@ def _grids(size: Size, seed: int, threads: int) -> Iterator[tuple[str, Meanfield
         ),
     )
     yield "worst", replace(probe, n_layers=(4, 16, 64), n_heads=(1, 4), n_inits=8, adversarial=True)
-    yield "eps", replace(probe, system=replace(few, eps=1.0, steps=(0, 1)), n_layers=size.split_layers, n_heads=(1, 4))
+    yield "eps", replace(probe, system=replace(few, eps=1.0, steps=(0, 1)), n_layers=(4, 8, 16, 32), n_heads=(1, 4))
     long = replace(few, n_particles=size.token_particles, n_fresh=4)
     yield "tokens", replace(probe, system=long, n_tokens=size.tokens)
     wide = replace(few, inputs="sphere")

@@ -54,6 +54,8 @@ def second_cells(size: Size, seed: int, threads: int) -> list[Cell]:
         for cell in grid.network_cells()
     ]
     for draw, n_layers, hidden in itertools.product(DRAWS, size.validation_layers, size.validation_layers):
+        if n_layers * hidden > size.validation_product:
+            continue
         arguments = {"seed": seed + draw, "draw": draw, "n_layers": n_layers, "hidden": hidden}
         found.append(Cell(f"validation.draw{draw}-L{n_layers}-M{hidden}", arguments, 2e4 * n_layers * max(hidden, 32)))
     return found
