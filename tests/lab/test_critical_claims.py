@@ -22,7 +22,8 @@ from attnlim.lab.critical_claims import verdict as told
 from attnlim.lab.critical_record import ORDER, RECORDED
 from attnlim.lab.critical_size import SIZES
 from attnlim.lab.verdicts import CONFIRMED, CONTRADICTED, QUALIFIED, UNDECIDED, Claim, Measured
-from attnlim.report.critical_reading import VERDICTS, checked, claims
+from attnlim.report.claim_rows import VERDICTS, claims
+from attnlim.report.critical_reading import checked
 
 
 @pytest.fixture

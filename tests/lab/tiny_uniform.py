@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from unittest import mock
 
 import xarray as xr
 
 from attnlim.core.cells import Arrays
+from attnlim.lab import uniform_parts
 from attnlim.lab.uniform_dataset import assemble
 from attnlim.lab.uniform_run import make_uniform
 from attnlim.lab.uniform_size import LAPTOP
@@ -38,14 +42,23 @@ TINY = replace(
     stack_heads=(1, 2),
     replicas=16,
     validation_layers=(1, 2, 4),
+    validation_product=8,
     validation_reference=(4, 16, 2),
 )
+
+
+@contextmanager
+def short_runs() -> Iterator[None]:
+    """Stability over 16 steps."""
+    with mock.patch.object(uniform_parts, "STABILITY_STEPS", 16):
+        yield
 
 
 @cache
 def results() -> dict[str, Arrays]:
     """The arrays of every cell, computed once in a process."""
-    found = {cell.key: measure_first(**cell.arguments) for cell in first_cells(TINY, 0, 1)}
+    with short_runs():
+        found = {cell.key: measure_first(**cell.arguments) for cell in first_cells(TINY, 0, 1)}
     return found | {cell.key: measure_second(found, **cell.arguments) for cell in second_cells(TINY, 0, 1)}
 
 

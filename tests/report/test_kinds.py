@@ -31,7 +31,7 @@ def test_each_kind_has_its_files(
 
 
 def test_an_unknown_kind_is_refused_in_one_line_and_leaves_nothing(phases: ModuleType, tmp_path: Path) -> None:
-    for attrs in ({"kind": "attnlim.meanfield"}, {}):
+    for attrs in ({"kind": "attnlim.unheard"}, {}):
         dataset = xarray.Dataset(attrs=attrs)
         for write in (
             lambda data: draw(data, {}, tmp_path),

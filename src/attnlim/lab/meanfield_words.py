@@ -29,7 +29,7 @@ def _rate(one: xr.Dataset) -> str:
         at = one.sel(step=step)
         powers = [f"{symbol}^{power_words(at, name)}" for name, symbol in (("p", "L"), ("q", "H")) if _known(at, name)]
         if powers:
-            told.append(f"{' '.join(powers)} after {step} step{'s' if step != 1 else ''}")
+            told.append(f"{' '.join(powers)} after {counted(step)}")
     if not told:
         sizes = f"{one.sizes['n_layers']} depths and {one.sizes['n_heads']} numbers of heads"
         return f"No rate was fitted: {sizes} are too few for the exponents of L and H."
@@ -61,9 +61,11 @@ def _products(one: xr.Dataset) -> str:
         apart = [row for row in rows if not row.coincide]
         worst = max(row.ratio.estimate for row in rows)
         told.append(
-            f"after {step} steps all {len(rows)} products coincide (largest ratio {worst:.2f})"
+            f"after {counted(step)} {'all ' if len(rows) > 1 else 'the '}{counted(len(rows), 'product coincides', 'products coincide')} "
+            f"(largest ratio {worst:.2f})"
             if not apart
-            else f"after {step} steps {len(apart)} of {len(rows)} products differ (largest ratio {worst:.2f})"
+            else f"after {counted(step)} {len(apart)} of {counted(len(rows), 'product', 'products')} differ "
+            f"(largest ratio {worst:.2f})"
         )
     return f"Networks of equal L·H: {'; '.join(told)}."
 
@@ -74,8 +76,8 @@ def _reference(dataset: xr.Dataset) -> str:
     own = dataset["reference_error"].sel(distance="sup_tokens", inputs="fresh")
     share = (own / smallest).max(("seed", "n_tokens", "width"))
     for step in dataset["step"].to_numpy():
-        told.append(f"{100 * float(share.sel(step=step)):.0f} % after {step}")
-    text = f"The limit's own error is at most {', '.join(told)} steps of the smallest error that it judges."
+        told.append(f"{100 * float(share.sel(step=step)):.0f} % after {counted(step)}")
+    text = f"The limit's own error, as a share of the smallest error that it judges: {', '.join(told)}."
     if float(share.max()) > SHARE:
         need = dataset.attrs["n_particles"] * (float(share.max()) / SHARE) ** 2
         text += f" More than a fifth is too much: give --particles {math.ceil(need / 1000) * 1000}, or leave large networks out."
@@ -93,9 +95,11 @@ def _independence(dataset: xr.Dataset) -> str:
             ends = logs.isel({name: [0, -1]}).mean([other for other in ("n_tokens", "width") if other != name])
             factors = xr.apply_ufunc(np.exp, ends.isel({name: 1}) - ends.isel({name: 0}))
             low, high = dataset[name].to_numpy()[[0, -1]]
-            words = ", ".join(f"{float(factors.sel(step=s)):.2f} after {s}" for s in dataset["step"].to_numpy())
-            told.append(f"from {symbol} = {low} to {high} the error changes by a factor of {words} steps")
-    return f"{'; '.join(told).capitalize()}." if told else ""
+            words = ", ".join(
+                f"{float(factors.sel(step=s)):.2f} after {counted(s)}" for s in dataset["step"].to_numpy()
+            )
+            told.append(f"From {symbol} = {low} to {high} the error changes by a factor of {words}.")
+    return " ".join(told)
 
 
 def _bounds(dataset: xr.Dataset) -> str:
@@ -104,3 +108,11 @@ def _bounds(dataset: xr.Dataset) -> str:
         return "No bound holds for this optimiser's step."
     within = f", parameters up to {parameter:.2f} of the compact set's" if math.isfinite(parameter) else ""
     return f"Every step stayed inside Adam's bound (at most {update:.4f} of it){within}."
+
+
+def counted(number: int, one: str = "step", many: str = "steps") -> str:
+    """
+    >>> counted(1), counted(4)
+    ('1 step', '4 steps')
+    """
+    return f"{number} {one if number == 1 else many}"

@@ -128,7 +128,8 @@ def _stability(dataset: xr.Dataset) -> list[Claim]:
         so_far = np.fmax.accumulate(values)
         so_far = so_far - np.nan_to_num(so_far[0])
         quarter = n_steps // 4
-        measured = exact(float((so_far[-1] - so_far[-1 - quarter]) / so_far[quarter]))
+        late, early = float(so_far[-1] - so_far[-1 - quarter]), float(so_far[quarter])
+        measured = exact(late / early if late else 0.0)
         found.append(
             Claim(
                 f"stable-{name}", f"{texts[name]}, bounded over steps", lemma, 0.5, measured, at_most(0.5, measured),

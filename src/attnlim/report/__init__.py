@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from attnlim.report.critical_sheet import critical_figure
     from attnlim.report.drawing import draw, save_figure
     from attnlim.report.finite_sheet import finite_figure
+    from attnlim.report.meanfield_sheet import meanfield_figure
     from attnlim.report.page import write_report
     from attnlim.report.phase_sheet import phase_figure
 
@@ -19,6 +20,7 @@ _HOME = {
     "critical_figure": "critical_sheet",
     "draw": "drawing",
     "finite_figure": "finite_sheet",
+    "meanfield_figure": "meanfield_sheet",
     "phase_figure": "phase_sheet",
     "save_figure": "drawing",
     "write_report": "page",
@@ -29,6 +31,7 @@ __all__ = [
     "critical_figure",
     "draw",
     "finite_figure",
+    "meanfield_figure",
     "phase_figure",
     "save_figure",
     "write_report",
