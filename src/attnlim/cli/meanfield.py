@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnlim.cli.number_lists import whole_numbers
+from attnlim.cli.sweep_words import place, say, would_run
 from attnlim.core.checks import InputError, installed, real_number
 
 if TYPE_CHECKING:
@@ -97,9 +99,11 @@ def command(
         threads=1 if threads is None and cluster is not None else threads, device=device,
         elsewhere=cluster not in (None, LOCAL), **system,
     )  # fmt: skip
-    _say(_headline(grid, cluster, workers), as_json)
+    say(_headline(grid, cluster, workers), as_json)
     if dry_run:
-        _dry_run(grid, folder, cluster, workers, as_json)
+        from attnlim.lab.meanfield_estimate import estimate
+
+        would_run(grid.cells(), folder, partial(estimate, grid), grid.threads, cluster, workers, as_json)
         return
     arguments = {
         **{name: value for name, value in grid.identity().items() if name not in ("kind", "schema")},
@@ -121,50 +125,21 @@ def _pair(text: str) -> tuple[float, ...]:
 
 
 def _headline(grid: MeanfieldGrid, cluster: str | None, workers: int | None) -> str:
-    from attnlim.lab.dask_tasks import LOCAL, worker_count
-
     system = grid.system
-    where = "in this process" if cluster is None else f"on {cluster}"
-    if cluster == LOCAL:
-        count = worker_count(workers, grid.threads)
-        where = f"on {count} worker process{'es' if count > 1 else ''}"
     beta = f"{system.beta:g}" if grid.gamma is None else f"{grid.gamma:g} ln N"
     lines = [
         f"L = {_values(grid.n_layers)} · H = {_values(grid.n_heads)} · N = {_values(grid.n_tokens)} · "
         f"d = {_values(grid.width)} · k = {system.head_dim} · β = {beta}",
         f"{system.optimiser} lr {system.lr:g} weight decay {system.weight_decay:g} · steps {_values(system.steps)} · "
         f"{grid.n_inits} inits · seed {_values(grid.seeds)}",
-        f"limit: {system.n_particles:,} particles at {system.n_nodes} nodes · {len(grid.cells())} cells {where}, "
-        f"{grid.threads} thread{'s' if grid.threads > 1 else ''} each",
+        f"limit: {system.n_particles:,} particles at {system.n_nodes} nodes · "
+        f"{place(len(grid.cells()), grid.threads, cluster, workers)}",
     ]
     return "\n".join(lines)
 
 
 def _values(values: tuple[int, ...]) -> str:
     return ", ".join(map(str, values)) if len(values) <= 8 else f"{values[0]} … {values[-1]} ({len(values)})"
-
-
-def _say(line: str, as_json: bool) -> None:
-    """Print for a person; with --json standard output is for the machine alone."""
-    print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
-
-
-def _dry_run(grid: MeanfieldGrid, folder: Path, cluster: str | None, workers: int | None, as_json: bool) -> None:
-    from attnlim.cli.progress import clock_time
-    from attnlim.lab.dask_tasks import LOCAL, worker_count
-    from attnlim.lab.meanfield_estimate import estimate
-
-    expected = estimate(grid, worker_count(workers, grid.threads) if cluster == LOCAL else 1)
-    keys = [cell.key for cell in grid.cells()]
-    if as_json:
-        print(json.dumps({
-            "cells": keys, "out": str(folder), "seconds": round(expected.seconds, 1), "memory_bytes": expected.memory,
-        }))  # fmt: skip
-        return
-    print(
-        f"would run {len(keys)} cells into {folder}: about {clock_time(expected.seconds)} and "
-        f"{expected.memory / 1e9:.1f} GB on this machine"
-    )
 
 
 def _run(

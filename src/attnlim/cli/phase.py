@@ -6,12 +6,14 @@ import json
 import math
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnlim.cli.number_lists import numbers, whole_numbers
+from attnlim.cli.sweep_words import place, say, would_run
 from attnlim.core.checks import installed, one_of
 
 if TYPE_CHECKING:
@@ -101,9 +103,11 @@ def command(
         tokens, **asked, draws=draws, seed=seed, dtype=dtype, rows=rows, probes=probes, threads=threads, device=device,
         text=text, elsewhere=cluster not in (None, LOCAL),
     )  # fmt: skip
-    _say(_headline(grid, cluster, workers), as_json)
+    say(_headline(grid, cluster, workers), as_json)
     if dry_run:
-        _dry_run(grid, folder, cluster, workers, as_json)
+        from attnlim.lab.phase_estimate import estimate
+
+        would_run(grid.cells(), folder, partial(estimate, grid), grid.threads, cluster, workers, as_json)
         return
     arguments = {
         **{name: value for name, value in grid.identity().items() if name not in ("kind", "schema", "tokens_sha256")},
@@ -114,19 +118,12 @@ def command(
 
 
 def _headline(grid: PhaseGrid, cluster: str | None, workers: int | None) -> str:
-    from attnlim.lab.dask_tasks import LOCAL, worker_count
-
     kind = f"{grid.tokens.name} tokens" if grid.tokens.sampled else f"tokens from {grid.tokens.name}"
-    where = "in this process" if cluster is None else f"on {cluster}"
-    if cluster == LOCAL:
-        count = worker_count(workers, grid.threads)
-        where = f"on {count} worker process{'es' if count > 1 else ''}"
     sizes = f"n = {_values(grid.n_tokens)} · d = {_values(grid.width)}"
     cosines = "" if math.isnan(grid.rho[0]) else f" · ρ = {_values(grid.rho)}"
     lines = [
         f"{kind} · {sizes}{cosines} · γ = {_values(grid.gamma)}",
-        f"{', '.join(grid.measure)} · {len(grid.cells())} cells {where}, {grid.threads} thread"
-        f"{'s' if grid.threads > 1 else ''} each · {grid.dtype} on {grid.device} · seed {grid.seed}",
+        f"{', '.join(grid.measure)} · {place(len(grid.cells()), grid.threads, cluster, workers)} · {grid.dtype} on {grid.device} · seed {grid.seed}",
     ]
     return "\n".join(lines)
 
@@ -135,34 +132,6 @@ def _values(values: tuple[float, ...]) -> str:
     if len(values) <= 4:
         return ", ".join(f"{value:g}" for value in values)
     return f"{values[0]:g} … {values[-1]:g} ({len(values)})"
-
-
-def _say(line: str, as_json: bool) -> None:
-    """Print for a person; with --json standard output is for the machine alone."""
-    print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
-
-
-def _dry_run(grid: PhaseGrid, folder: Path, cluster: str | None, workers: int | None, as_json: bool) -> None:
-    from attnlim.cli.progress import clock_time
-    from attnlim.lab.dask_tasks import LOCAL, worker_count
-    from attnlim.lab.phase_estimate import estimate
-
-    side_by_side = worker_count(workers, grid.threads) if cluster == LOCAL else 1
-    expected = estimate(grid, side_by_side)
-    cells = grid.cells()
-    if as_json:
-        print(json.dumps({
-            "cells": [cell.key for cell in cells], "out": str(folder), "seconds": round(expected.seconds, 1),
-            "memory_bytes": expected.memory,
-        }))  # fmt: skip
-        return
-    where = "on this machine"
-    if cluster is not None and cluster != LOCAL:
-        where = "on one worker like this machine, less with more of them"
-    print(
-        f"would run {len(cells)} cells into {folder}: about {clock_time(expected.seconds)} and "
-        f"{expected.memory / 1e9:.1f} GB {where}"
-    )
 
 
 def _run(

@@ -8,11 +8,13 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
+from attnlim.cli.sweep_words import place, say, would_run
 from attnlim.core.checks import installed
 
 if TYPE_CHECKING:
@@ -91,46 +93,23 @@ def reproduce(paper: Callable[[], Paper], name: str, asked: Asked) -> None:
     found = paper()
     size = "full" if asked.full else "laptop"
     plan = found.make(size, asked.seed, 1 if asked.threads is None and asked.cluster is not None else asked.threads)
-    _say("\n".join([*found.headline(plan), _where(plan, asked)]), asked.as_json)
+    where = place(len(plan.cells()), plan.threads, asked.cluster, asked.workers)
+    say("\n".join([*found.headline(plan), where]), asked.as_json)
     if asked.dry_run:
-        _dry_run(found, plan, folder, asked)
+        would_run(
+            plan.cells(),
+            folder,
+            partial(found.estimate, plan),
+            plan.threads,
+            asked.cluster,
+            asked.workers,
+            asked.as_json,
+        )
         return
     dataset, unlike, retried = _run(found, plan, folder, size, asked)
     _show(dataset, unlike, folder, retried, asked.as_json)
     if unlike:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _where(plan: Plan, asked: Asked) -> str:
-    from attnlim.lab.dask_tasks import LOCAL, worker_count
-
-    where = "in this process" if asked.cluster is None else f"on {asked.cluster}"
-    if asked.cluster == LOCAL:
-        count = worker_count(asked.workers, plan.threads)
-        where = f"on {count} worker process{'es' if count > 1 else ''}"
-    return f"{len(plan.cells())} cells {where}, {plan.threads} thread{'s' if plan.threads > 1 else ''} each"
-
-
-def _say(line: str, as_json: bool) -> None:
-    """Print for a person; with --json standard output is for the machine alone."""
-    print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
-
-
-def _dry_run(paper: Paper, plan: Plan, folder: Path, asked: Asked) -> None:
-    from attnlim.cli.progress import clock_time
-    from attnlim.lab.dask_tasks import LOCAL, worker_count
-
-    expected = paper.estimate(plan, worker_count(asked.workers, plan.threads) if asked.cluster == LOCAL else 1)
-    keys = [cell.key for cell in plan.cells()]
-    if asked.as_json:
-        print(json.dumps({
-            "cells": keys, "out": str(folder), "seconds": round(expected.seconds, 1), "memory_bytes": expected.memory,
-        }))  # fmt: skip
-        return
-    print(
-        f"would run {len(keys)} cells into {folder}: about {clock_time(expected.seconds)} and "
-        f"{expected.memory / 1e9:.1f} GB on this machine"
-    )
 
 
 def _run(paper: Paper, plan: Plan, folder: Path, size: str, asked: Asked) -> tuple[xr.Dataset, list[str], int]:
