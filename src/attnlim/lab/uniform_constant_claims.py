@@ -14,7 +14,7 @@ from attnlim.depth.rates import fit_rate
 from attnlim.lab.meanfield_dataset import root_mean_square, size_table
 from attnlim.lab.meanfield_system import INPUTS
 from attnlim.lab.uniform_dataset import of_grid
-from attnlim.lab.uniform_rate_claims import THEOREM, half, measured_interval
+from attnlim.lab.uniform_rate_claims import THEOREM, half, measured_interval, own_share
 from attnlim.lab.verdicts import (
     CONFIRMED,
     CONTRADICTED,
@@ -50,9 +50,9 @@ def independence_claims(dataset: xr.Dataset) -> list[Claim]:
 
 
 def _constant(dataset: xr.Dataset, grid: str, axis: str, key: str, text: str, source: str, distance: str) -> Claim:
-    one = of_grid(dataset, grid).isel(seed=0, n_layers=0, n_heads=0, step=-1).sel(inputs="fresh").squeeze(drop=True)
+    one = of_grid(dataset, grid).isel(seed=0, n_layers=0, n_heads=0, step=-1)
     sizes = one[axis].to_numpy()
-    errors = one[distance].transpose("init", axis).to_numpy()
+    errors = one[distance].sel(inputs="fresh").squeeze(drop=True).transpose("init", axis).to_numpy()
     measured = measured_interval(jackknife(partial(_log_slope, sizes), errors))
     verdict = at_most(FLAT, measured)
     if verdict == CONTRADICTED and measured.high < 0.2:
@@ -63,7 +63,8 @@ def _constant(dataset: xr.Dataset, grid: str, axis: str, key: str, text: str, so
     return Claim(
         key, text, source, 0.0, measured, verdict,
         f"slope of ln E in ln {symbol}, {symbol} = {sizes[0]} to {sizes[-1]} after {step} steps; E goes from {ends[0]:.3g} to "
-        f"{ends[-1]:.3g}" + (", by the supremum over more tokens" if (axis, distance) == ("n_tokens", "sup_tokens") else ""),
+        f"{ends[-1]:.3g}{', by the supremum over more tokens' if (axis, distance) == ('n_tokens', 'sup_tokens') else ''}; "
+        f"{own_share(one, distance)}",
     )  # fmt: skip
 
 
@@ -118,7 +119,9 @@ def _worst(dataset: xr.Dataset) -> list[Claim]:
         found.append(
             Claim(
                 f"uniform-{when}", f"on the worst inputs of a ball the error falls as (LH)^−1/2 {words}", THEOREM, 0.5, measured,
-                half(measured), f"projected gradient ascent from two starts, a lower bound; {factor:.1f} times fresh inputs",
+                half(measured),
+                f"projected gradient ascent from two starts, a lower bound; {factor:.1f} times fresh inputs, on which "
+                f"{own_share(worst.sel(step=[step]))}",
             )
         )  # fmt: skip
     return found
@@ -145,9 +148,9 @@ def both_limits_claims(dataset: xr.Dataset) -> list[Claim]:
     """What the constants do under β = γ ln N with N growing: measured here for the first time, no theorem."""
     found = []
     for gamma in dataset["focus_gamma"].to_numpy():
-        one = of_grid(dataset, f"gamma-{gamma:g}").isel(seed=0, width=0, n_layers=0, n_heads=0).sel(inputs="fresh")
+        one = of_grid(dataset, f"gamma-{gamma:g}").isel(seed=0, width=0, n_layers=0, n_heads=0)
         sizes, step = one["n_tokens"].to_numpy(), int(one["step"][-1])
-        errors = one["rms_tokens"].sel(step=step).transpose("init", "n_tokens").to_numpy()
+        errors = one["rms_tokens"].sel(step=step, inputs="fresh").transpose("init", "n_tokens").to_numpy()
         measured = measured_interval(jackknife(partial(_log_slope, sizes), errors))
         focus = dataset["focus_entropy"].sel(focus_gamma=gamma).isel(focus_step=-1).mean("focus_layer").to_numpy()
         kappa = float(slope(np.log(dataset["focus_tokens"].to_numpy()), focus))
@@ -158,7 +161,8 @@ def both_limits_claims(dataset: xr.Dataset) -> list[Claim]:
                 f"gamma-{gamma:g}", f"with β = {gamma:g} ln N the error stays of one size as N grows", "ours, no theorem", 0.0,
                 measured, verdict,
                 f"slope of ln of the root mean square error in ln N, N = {sizes[0]} to {sizes[-1]} after {step} steps, from "
-                f"{ends[0]:.3g} to {ends[-1]:.3g}; attention there has κ = {kappa:.2f}",
+                f"{ends[0]:.3g} to {ends[-1]:.3g}; attention there has κ = {kappa:.2f}; "
+                f"{own_share(one.sel(step=step), 'rms_tokens')}",
             )
         )  # fmt: skip
     return found

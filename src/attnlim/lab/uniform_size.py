@@ -21,6 +21,7 @@ class Size:
         fewer_particles: where one small network stands for all.
         training_particles: of the curves of training.
         token_particles: where N grows, since attention costs N².
+        adversary_particles: where the worst inputs are looked for.
         training_layers, training_heads, training_steps: of the curves of training onto the limit.
         rates_layers, rates_heads, rates_steps: of the fits; largest_product bounds L·H.
         largest_product: of them.
@@ -39,6 +40,7 @@ class Size:
     particles: int
     fewer_particles: int
     token_particles: int
+    adversary_particles: int
     training_particles: int
     training_layers: tuple[int, ...]
     training_heads: tuple[int, ...]
@@ -66,7 +68,8 @@ LAPTOP = Size(
     inits=16,
     particles=4096,
     fewer_particles=256,
-    token_particles=128,
+    token_particles=256,
+    adversary_particles=1024,
     training_particles=2048,
     training_layers=(4, 16, 64),
     training_heads=(1, 4),
@@ -93,7 +96,8 @@ FULL = Size(
     inits=16,
     particles=10240,
     fewer_particles=512,
-    token_particles=128,
+    token_particles=256,
+    adversary_particles=1024,
     training_particles=8192,
     training_layers=(4, 16, 64, 256),
     training_heads=(1, 4, 16),
@@ -104,7 +108,7 @@ FULL = Size(
     largest_product=1024,
     tokens=(4, 8, 32, 128, 512),
     widths=(4, 8, 16, 32, 64),
-    probe_steps=(0, 4),
+    probe_steps=(0, 2),
     gammas=(0.5, 1.0, 2.0),
     growing_tokens=(8, 32, 128),
     split_layers=(8, 16, 32, 64, 128),
@@ -150,7 +154,8 @@ def _grids(size: Size, seed: int, threads: int) -> Iterator[tuple[str, Meanfield
             n_inits=8,
         ),
     )
-    yield "worst", replace(probe, n_layers=(4, 16, 64), n_heads=(1, 4), n_inits=8, adversarial=True)
+    enough = replace(few, n_particles=size.adversary_particles)
+    yield "worst", replace(probe, system=enough, n_layers=(4, 8, 16), n_heads=(1, 4), n_inits=8, adversarial=True)
     yield "eps", replace(probe, system=replace(few, eps=1.0, steps=(0, 1)), n_layers=(4, 8, 16, 32), n_heads=(1, 4))
     long = replace(few, n_particles=size.token_particles, n_fresh=4)
     yield "tokens", replace(probe, system=long, n_tokens=size.tokens)
