@@ -209,7 +209,7 @@ def _print_table(table: Any, width: int) -> None:
 
     heads = {
         "seed": "seed", "n_tokens": "N", "width": "d", "step": "τ", "inputs": "inputs", "p": "power of L",
-        "q": "power of H", "smallest": "smallest E", "reference": "limit's own", "best": "best published rate",
+        "q": "power of H", "smallest": "least E", "reference": "limit's", "best": "best rate 1/L +",
     }  # fmt: skip
     varied = [name for name in heads if name not in ("seed", "n_tokens", "width") or table[name].nunique() > 1]
     sheet = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)

@@ -11,7 +11,7 @@ from attnlim.core.checks import InputError, real_number, whole_number
 def adam_bound_limit(beta_1: float, beta_2: float) -> float:
     r"""The largest |m̂|/√v̂ that any sequence of gradients can bring about.
 
-    .. math:: C_\infty = \frac{1-\beta_1}{\sqrt{1-\beta_2}} \Big/ \sqrt{1 - \beta_1^2/\beta_2}
+    .. math:: C_\infty = \frac{1-\beta_1}{\sqrt{1-\beta_2}\, \sqrt{1 - \beta_1^2/\beta_2}}
 
     The supremum over steps of :func:`adam_bound_at`, which grows to it.
 

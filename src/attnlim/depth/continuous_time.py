@@ -22,7 +22,7 @@ class ContinuousTime:
 
     .. math::
         \bar X_t = x_{\lfloor Lt \rfloor}, \qquad \bar a_t = a_{\lceil Lt \rceil}, \qquad
-        \bar\nu_t = \tfrac1H \sum_h \delta_{\theta^h_{\lfloor Lt \rfloor}}
+        \bar\nu_t = \frac{1}{H} \sum_h \delta_{\theta^h_{\lfloor Lt \rfloor}}
 
     Tokens and heads are right-continuous, the adjoint is left-continuous. Inside the interval of a layer this pairs x^r
     with a^{r+1}, as the gradient does; at a node t = r/L it would pair x^r with a^r. As printed, ā has no value at t = 0

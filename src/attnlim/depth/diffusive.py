@@ -80,7 +80,7 @@ def law_over_depth(
 ) -> LawOverDepth:
     r"""Mean and standard deviation of X_1 over initial parameters, as depth grows at a fixed number of heads.
 
-    .. math:: x^{r+1} = x^r + \frac{1}{\sqrt L\,H} \sum_h O_h^\top V_h\, g \qquad \text{(diffusive)}
+    .. math:: x^{r+1} = x^r + \frac{1}{\sqrt{L}\,H} \sum_h O_h^\top V_h\, g \qquad \text{(diffusive)}
 
     A centred law makes the steps martingale increments of variance O(1/(LH)). In the diffusive regime X_1 has a limit in
     law, an Itô equation whose noise depends on H; its paths have none that the heads would determine: the same heads in

@@ -177,7 +177,7 @@ def residual_mlp_reference(
 ) -> ResidualMlpReference:
     r"""The limit's outputs by wide runs without most of their own errors.
 
-    .. math:: x_\infty \approx \frac1R \sum_r \big( 2\, x^{(r)}_{L,M} - x^{(r)}_{L/2,\,2M} \big)
+    .. math:: x_\infty \approx \frac{1}{R} \sum_r \big( 2\, x^{(r)}_{L,M} - x^{(r)}_{L/2,\,2M} \big)
 
     Units are scrambled Sobol points: less noise than independent units (a third at the start, 0.6 after training, at
     M = 1024). Each run's units are read twice, the second time with pairs of layers as one: noise is common to both, so

@@ -78,7 +78,7 @@ class HeadDistance:
 def head_distance(theta: Tensor, shadows: Tensor) -> HeadDistance:
     r"""The distance of the heads' laws at every layer, exact and by the coupling of each head with its shadow.
 
-    .. math:: W_2^2(\hat\nu_t, \bar\nu_t) \le \tfrac1H \sum_h |\theta_h - \vartheta_h|_F^2
+    .. math:: W_2^2(\hat\nu_t, \bar\nu_t) \le \frac{1}{H} \sum_h |\theta_h - \vartheta_h|_F^2
 
     Source: "Uniform scaling limits of AdamW-trained transformers", Lemma 6 and appendix G.
 

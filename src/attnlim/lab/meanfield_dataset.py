@@ -230,7 +230,7 @@ def rates_table(dataset: xr.Dataset) -> pd.DataFrame:
                 "q": power_words(one, "q"),
                 "smallest": float(smallest.isel(at)),
                 "reference": float(one["reference_error"].sel(distance="sup_tokens")),
-                "best": best[0] if len(best) else "–",
+                "best": best[0].removeprefix("L^-1 + ") if len(best) else "–",
             }
         )
     return pd.DataFrame(rows)
