@@ -70,7 +70,9 @@ def _keep(found: dict[str, list[Any]], inputs: str, flow: LimitFlow) -> None:
         found.setdefault(f"{inputs}_{name}", []).append(getattr(flow, name).cpu().numpy())
 
 
-def stored_flow(system: System, arrays: Mapping[str, np.ndarray], inputs: str, index: int) -> LimitFlow:
+def stored_flow(
+    system: System, arrays: Mapping[str, np.ndarray], inputs: str, index: int, device: str = "cpu"
+) -> LimitFlow:
     """A flow with its adjoint as it was solved, but for its particles, of which only the number of nodes is known.
 
     Args:
@@ -78,13 +80,14 @@ def stored_flow(system: System, arrays: Mapping[str, np.ndarray], inputs: str, i
         arrays: what :func:`solve_limit` returned.
         inputs: "training" or "fresh".
         index: which step of training, or which of ``system.steps``.
+        device: where the flow is wanted.
     """
     drift, pull, terminal = (
-        torch.from_numpy(arrays[f"{inputs}_{name}"][index]) for name in ("drift", "pull", "terminal")
+        torch.from_numpy(arrays[f"{inputs}_{name}"][index]).to(device) for name in ("drift", "pull", "terminal")
     )
-    start = system.training_inputs() if inputs == "training" else system.fresh_inputs()
-    log_weights = torch.full(start.shape[:-1], -np.log(start.shape[-2]), dtype=torch.float64)
-    nowhere = torch.empty(len(drift), 0, 4, system.head_dim, system.width, dtype=torch.float64)
+    start = (system.training_inputs() if inputs == "training" else system.fresh_inputs()).to(device)
+    log_weights = start.new_full(start.shape[:-1], -np.log(start.shape[-2]))
+    nowhere = start.new_empty(len(drift), 0, 4, system.head_dim, system.width)
     return LimitFlow(nowhere, start, log_weights, drift, system.beta, TOLERANCE, terminal, pull)
 
 

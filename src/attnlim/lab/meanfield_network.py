@@ -64,17 +64,17 @@ def measure_network(
     for state in states:
         found.setdefault("loss", []).append(state.loss.cpu().numpy())
         largest = np.fmax(largest, [state.certificate.update, state.certificate.parameter])
-        flow = stored_flow(system, limit, "training", state.step)
+        flow = stored_flow(system, limit, "training", state.step, device)
         if state.step in system.steps:
             at = system.steps.index(state.step)
             tokens = forward(state.theta, fresh, system.beta)
             _, terminal = loss(tokens[-1], shares)
             costates = adjoint(state.theta, tokens, terminal, system.beta).adjoint
-            of_fresh = path_distance(tokens.cpu(), stored_flow(system, limit, "fresh", at), costates.cpu())
-            of_training = path_distance(state.tokens.cpu(), flow, state.adjoint.cpu())
+            of_fresh = path_distance(tokens, stored_flow(system, limit, "fresh", at, device), costates)
+            of_training = path_distance(state.tokens, flow, state.adjoint)
             for name in DISTANCES:
                 found.setdefault(name, []).append(
-                    torch.stack([getattr(of_fresh, name), getattr(of_training, name)]).numpy()
+                    torch.stack([getattr(of_fresh, name), getattr(of_training, name)]).cpu().numpy()
                 )
             heads = head_distance(state.theta.cpu(), shadows.theta.cpu())
             found.setdefault("coupling", []).append(heads.coupling.numpy())
