@@ -19,7 +19,10 @@ from attnlim.depth import (
     TrainingState,
     block_bound,
     error_stack,
+    forward,
+    gauss_nodes,
     initial_parameters,
+    limit_flow,
     limit_particles,
     limit_training,
     training,
@@ -87,6 +90,24 @@ def test_martingale_scatters_by_heads_alone() -> None:
     assert ends[1] == pytest.approx(ends[2], rel=0.25)  # equal LH
 
 
+def test_time_shift_is_the_change_of_the_measure_inside_layers() -> None:
+    heads = 0.8 * initial_parameters(1, 4, 2, 3)[0]
+    nodes = gauss_nodes(6)
+    particles = heads.expand(6, *heads.shape).clone()
+    particles[:, :, 2] *= torch.from_numpy(1 + nodes.t)[:, None, None, None]  # Γ(x, ν_t) = (1 + t) Γ(x, ν_0)
+    flow = limit_flow(particles, X, tolerance=1e-12)
+    n_layers = 5
+    theta = initial_parameters(n_layers, 1, 2, 3, n_replicas=1)
+    found = error_stack(theta, theta, forward(theta, X[None]), flow).time_shift[-1, 0]
+    fine = (np.arange(1000) + 0.5) / 1000
+    begins = np.floor(fine * n_layers) / n_layers
+    speed = flow.nodes.interpolation(fine) @ flow.drift.flatten(1)
+    exact = torch.from_numpy((fine - begins) / (1 + fine)) @ speed / 1000
+    # the midpoint rule with 200 points a layer, and a two-point Gauss rule of order 4
+    np.testing.assert_allclose(found.flatten(), exact, rtol=1e-3, atol=1e-7)
+    assert found.abs().max() > 1e-3
+
+
 def test_block_bound_has_the_proofs_rate() -> None:
     sizes = (10**2, 10**4, 10**6)
     best = [block_bound(n, 4).best for n in sizes]
@@ -98,12 +119,20 @@ def test_ratios_stay_bounded() -> None:
     theta = initial_parameters(8, 2, 2, 3, n_replicas=4)
     shadows, meter, n_steps = ShadowHeads(theta, decaying), StabilityMeter(), 24
     limit = limit_training(limit_particles(256, 3, 2, 3, shared=True), X, LOSS, decaying, n_steps)
-    found = []
+    found: list[Any] = []
+    past = torch.empty(0)
     for run, state in zip(training(theta, X[None], LOSS, decaying, n_steps), limit, strict=True):
         times = np.arange(9) / 8
         error = (run.tokens - state.flow.tokens(times)[:, None]).norm(dim=-1).amax(dim=(0, 2, 3))
         error = error + (run.adjoint - state.flow.adjoint(times)[:, None]).norm(dim=-1).amax(dim=(0, 2, 3))
         found.append(meter.measure(run.theta, shadows.theta, run.gradient, state.flow, error))
+        if run.step < 3:
+            apart = (run.theta - shadows.theta).flatten(-3).norm(dim=-1)
+            if run.step:
+                assert found[-1].parameters == pytest.approx(float((apart / past).max()), rel=1e-9)
+            of_shadows = torch.stack([state.flow.gradient(one, np.arange(8) / 8) for one in shadows.theta])
+            difference = (of_shadows - run.gradient).flatten(-3).norm(dim=-1)
+            past = difference if run.step == 0 else past + difference
         if run.step < n_steps:
             shadows.follow(state.flow)
     assert np.isnan(found[0].parameters) and found[0].depth == 0 and found[0].gradients > 0

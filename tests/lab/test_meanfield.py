@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 
 from attnlim.core.checks import InputError
-from attnlim.depth import forward, initial_parameters, limit_flow, limit_particles, training
+from attnlim.depth import ShadowHeads, forward, head_distance, initial_parameters, limit_flow, limit_particles, training
 from attnlim.lab.meanfield_dataset import cells_table, power_words, rates_table
 from attnlim.lab.meanfield_estimate import estimate
 from attnlim.lab.meanfield_grid import make_grid
@@ -158,6 +158,17 @@ def test_the_reference_is_another_experiment_than_the_networks() -> None:
     assert (System(n_sequences=9).training_inputs()[:4] == system.training_inputs()).all()
 
 
+def test_own_error_of_the_reference_is_that_of_one_set() -> None:
+    grid = make_grid([2], [1], steps=[0, 2], **SMALL)
+    limits = [solve_limit(**cell.arguments) for cell in grid.limit_cells()]
+    dataset, _ = run_grid(grid)
+    one = dataset.isel(seed=0, n_tokens=0, width=0).sel(distance="sup_tokens", inputs="fresh", step=2)
+    particles = limits_apart(grid.systems()[0], *limits[:2])["tokens"][1, 0] / math.sqrt(2)
+    nodes = limits_apart(grid.systems()[0], *limits[2:])["tokens"][1, 0]
+    assert float(one["reference_particles"]) == pytest.approx(particles, rel=1e-9)
+    assert float(one["reference_error"]) == pytest.approx(math.hypot(particles, nodes), rel=1e-9)
+
+
 def test_inputs_and_targets() -> None:
     assert np.allclose(System(inputs="sphere", width=16).fresh_inputs().norm(dim=-1), 2.0)
     clustered = System(inputs="clustered", n_tokens=64).fresh_inputs()[0]
@@ -214,5 +225,13 @@ def test_training_reaches_the_stored_losses() -> None:
         system.make_optimiser(), 2,
     )  # fmt: skip
     np.testing.assert_allclose(arrays["loss"], np.stack([state.loss for state in states]), rtol=1e-12)
+    shadows = ShadowHeads(initial_parameters(2, 1, 4, 4, n_replicas=2, seed=seed), system.make_optimiser())
+    for step in range(2):
+        shadows.follow(stored_flow(system, limit, "training", step))
+    *_, last = training(
+        initial_parameters(2, 1, 4, 4, n_replicas=2, seed=seed), system.training_inputs()[None], system.loss(),
+        system.make_optimiser(), 2,
+    )  # fmt: skip
+    np.testing.assert_allclose(arrays["coupling"][1], head_distance(last.theta, shadows.theta).coupling, rtol=1e-9)
     final = forward(initial_parameters(2, 1, 4, 4, n_replicas=2, seed=seed), system.fresh_inputs()[None])[-1]
     assert arrays["end_variance"][0] == pytest.approx(float(final.var(dim=0).mean()), rel=1e-12)

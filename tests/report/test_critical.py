@@ -17,7 +17,8 @@ import xarray
 from attnlim.core.checks import InputError
 from attnlim.core.runs import RunFolder, open_run
 from attnlim.report import critical_figure, finite_figure, write_report
-from attnlim.report.critical_reading import VERDICTS, checked, claims, columns
+from attnlim.report.claim_rows import VERDICTS, claims
+from attnlim.report.critical_reading import checked, columns
 from attnlim.report.critical_sheet import distance_words
 from attnlim.report.figures import svg_element
 

@@ -53,9 +53,9 @@ def assemble(plan: UniformReproduction, results: Mapping[str, Arrays]) -> xr.Dat
 def of_grid(dataset: xr.Dataset, name: str) -> xr.Dataset:
     """One grid of a reproduction, with the names of a mean-field experiment."""
     start = f"{name}."
-    variables = [str(one) for one in dataset.variables if str(one).startswith(start)]
+    variables = [str(one) for one in dataset.variables if str(one).rpartition(".")[0] == name]
     found = dataset[[one for one in variables if one not in dataset.coords]]
-    found = found.drop_vars([one for one in found.coords if not str(one).startswith(start)])
+    found = found.drop_vars([one for one in found.coords if str(one).rpartition(".")[0] != name])
     return found.rename({str(one): str(one).removeprefix(start) for one in (*found.variables,)})
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from attnlim.report.meanfield_sheet import meanfield_figure
     from attnlim.report.page import write_report
     from attnlim.report.phase_sheet import phase_figure
+    from attnlim.report.uniform_proof_sheet import proof_figure
+    from attnlim.report.uniform_sheet import uniform_figure
 
 _HOME = {
     "audit_figure": "audit_sheet",
@@ -22,7 +24,9 @@ _HOME = {
     "finite_figure": "finite_sheet",
     "meanfield_figure": "meanfield_sheet",
     "phase_figure": "phase_sheet",
+    "proof_figure": "uniform_proof_sheet",
     "save_figure": "drawing",
+    "uniform_figure": "uniform_sheet",
     "write_report": "page",
 }
 
@@ -33,7 +37,9 @@ __all__ = [
     "finite_figure",
     "meanfield_figure",
     "phase_figure",
+    "proof_figure",
     "save_figure",
+    "uniform_figure",
     "write_report",
 ]
 

@@ -24,25 +24,23 @@ Finite n, the sheet that follows it:
 - coordinates ``law`` (text, its legend: "β constant", "β ∝ √ln n"), ``law_log10_n``; ``law_rho``, ``law_eta``,
   ``law_entropy`` (nats) and ``law_gamma`` [law, law_log10_n]: ρ', η, H and β/ln n of the simplex with ρ = ``law_rho_0``
 
-The claims, one after the other on ``claim``: ``claim_text``, ``claim_source``, ``claim_verdict`` (one of
-:data:`VERDICTS`) and ``claim_reason`` are text; ``claim_predicted``, ``claim_measured``, ``claim_low`` and
-``claim_high`` are numbers. A claim that is no number has NaN there and says all in its reason.
+The claims, on ``claim``: see :mod:`attnlim.report.claim_rows`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from attnlim.core.checks import InputError
+from attnlim.report.claim_rows import CLAIM_SCHEMA
 from attnlim.report.phase_reading import crossing
 
 KIND = "attnlim.reproduce.critical"
-VERDICTS = ("confirmed", "qualified", "contradicted", "undecided")
 _GRID = {
     **dict.fromkeys(("grid_contraction", "grid_eta_attention"), ("panel", "rho", "gamma", "draw")),
     **dict.fromkeys(("grid_rho_hat", "grid_gamma_c", "grid_gamma_half", "grid_eta_limit"), ("panel", "rho", "draw")),
@@ -57,9 +55,7 @@ _FINITE = {
     "partition_limit": ("partition_gamma",),
     **dict.fromkeys(("law_rho", "law_eta", "law_entropy", "law_gamma"), ("law", "law_log10_n")),
 }
-CLAIM_WORDS = ("claim_text", "claim_source", "claim_verdict", "claim_reason")
-CLAIM_NUMBERS = ("claim_predicted", "claim_measured", "claim_low", "claim_high")
-_SCHEMA = {**_GRID, **_FINITE, **dict.fromkeys((*CLAIM_WORDS, *CLAIM_NUMBERS), ("claim",))}
+_SCHEMA = {**_GRID, **_FINITE, **CLAIM_SCHEMA}
 _ATTRIBUTES = ("verdict", "seed", "dtype", "tokens", "grid_n_tokens", "partition_rho", "law_rho_0", "law_width")
 
 Floats = NDArray[np.float64]
@@ -136,16 +132,6 @@ def _crossings(panel: xr.Dataset, measured: Mapping[str, xr.DataArray]) -> dict[
         )
         for key, values in measured.items()
     }
-
-
-def claims(dataset: xr.Dataset) -> list[dict[str, Any]]:
-    """The table of claims, a dict a row by the variables' names without ``claim_``."""
-    rows = []
-    for index in range(dataset.sizes["claim"]):
-        one = dataset.isel(claim=index)
-        words = {name.removeprefix("claim_"): str(one[name].item()) for name in CLAIM_WORDS}
-        rows.append(words | {name.removeprefix("claim_"): float(one[name]) for name in CLAIM_NUMBERS})
-    return rows
 
 
 def facts(dataset: xr.Dataset) -> str:
