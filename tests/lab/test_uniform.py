@@ -25,6 +25,7 @@ from attnlim.lab.uniform_record import ORDER, RECORDED
 from attnlim.lab.uniform_run import make_uniform, run_uniform
 from attnlim.lab.uniform_size import PROBE, SIZES, grids
 from attnlim.lab.verdicts import CONFIRMED, CONTRADICTED, QUALIFIED, UNDECIDED, Claim, Measured
+from attnlim.report.uniform_reading import checked
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,7 @@ def test_every_claim_once_with_a_reason(dataset: xr.Dataset) -> None:
         assert claim.text and claim.source and claim.reason and math.isfinite(claim.predicted), claim.key
         assert math.isfinite(claim.measured.value), claim.key
     whole = with_claims(dataset, claims, RECORDED, verdict(claims))
+    checked(whole)
     assert claims_table(whole)["key"].tolist() == [claim.key for claim in claims]
     assert whole.attrs["verdict"].startswith(f"{len(claims)} claims: ")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import numpy as np
@@ -16,13 +15,10 @@ from attnlim.lab.meanfield_system import INPUTS
 from attnlim.lab.uniform_dataset import of_grid
 from attnlim.lab.uniform_rate_claims import THEOREM, half, measured_interval, own_share
 from attnlim.lab.verdicts import (
-    CONFIRMED,
     CONTRADICTED,
     QUALIFIED,
-    UNDECIDED,
     Claim,
     at_most,
-    exact,
     near,
 )
 
@@ -73,19 +69,22 @@ def _log_slope(sizes: np.ndarray, sets: np.ndarray) -> float:
 
 
 def _inputs(dataset: xr.Dataset) -> Claim:
-    laws = {name: f"inputs-{name}" for name in INPUTS}
     errors = {}
-    for name, grid in laws.items():
-        one = of_grid(dataset, grid)
-        one = one.isel(seed=0, step=-1, width=0, n_layers=0, n_heads=0).sel(inputs="fresh", n_tokens=8)
-        norm = 2.0  # of a token, in every law about √d at d = 4
-        errors[name] = float(root_mean_square(one["sup_tokens"])) / norm
-    ratio = exact(max(errors.values()) / min(errors.values()))
-    told = ", ".join(f"{name} {value:.3f}" for name, value in errors.items())
+    for name in INPUTS:
+        one = of_grid(dataset, f"inputs-{name}").isel(seed=0, step=-1, n_tokens=0, width=0, n_layers=0, n_heads=0)
+        errors[name] = one["sup_tokens"].sel(inputs="fresh").to_numpy()
+    sets = np.stack(list(errors.values()), axis=1)
+    measured = measured_interval(jackknife(_spread, sets))
+    told = ", ".join(f"{name} {np.sqrt((values**2).mean()):.3f}" for name, values in errors.items())
     return Claim(
-        "inputs", "the error is of one size for every law of the inputs", THEOREM, 1.0, ratio,
-        CONFIRMED if ratio.value < 2 else CONTRADICTED, f"largest over smallest: {told}; a supremum follows the longest tokens",
+        "inputs", "the error is of one size for every law of the inputs", THEOREM, 2.0, measured, at_most(2.0, measured),
+        f"largest over smallest of {told}; a supremum follows the longest tokens, which differ",
     )  # fmt: skip
+
+
+def _spread(sets: np.ndarray) -> float:
+    roots = np.sqrt((sets**2).mean(axis=0))
+    return float(roots.max() / roots.min())
 
 
 def _unseen(dataset: xr.Dataset) -> Claim:
@@ -138,8 +137,8 @@ def _growth_over_steps(dataset: xr.Dataset) -> Claim:
     )
     told = ", ".join(f"{value:.1f} after {step}" for value, step in zip(curve, steps, strict=True))
     return Claim(
-        "constant-over-steps", "the constant may grow with the number of steps", "Theorem 7, constants depend on τ", 1.0,
-        measured, CONFIRMED if math.isfinite(measured.value) else UNDECIDED,
+        "constant-over-steps", "the constant grows with the number of steps", "Theorem 7, whose constants depend on τ", 1.0,
+        measured, at_least(1.0, measured),
         f"E·√(LH) of the largest network with a distant target: {told} steps; the bound grows exponentially",
     )  # fmt: skip
 
