@@ -18,6 +18,7 @@ from attnlim.lab.verdicts import (
     CONTRADICTED,
     QUALIFIED,
     Claim,
+    at_least,
     at_most,
     near,
 )
