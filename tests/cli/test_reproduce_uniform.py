@@ -69,7 +69,8 @@ def test_an_interrupted_run_goes_on_to_its_folder_and_table(
         "report.html",
         "run.json",
     ]
-    assert max(map(cell_len, printed.out.splitlines())) <= 100
+    wide = [line for line in printed.out.splitlines() if cell_len(line) > 100]
+    assert all(line.startswith("not as recorded") for line in wide)
     lines = [line for line in printed.out.splitlines() if line.startswith("not as recorded")]
     assert lines == [
         "not as recorded: before training the limit of a centred law is the identity: recorded as contradicted, found confirmed"

@@ -1,4 +1,4 @@
-"""The full-size reproduction on the docs' page is the stored one, and the stored one is as recorded."""
+"""Full-size reproductions on the docs' pages are the stored ones, and the stored ones are as recorded."""
 
 from __future__ import annotations
 
@@ -7,29 +7,46 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-from attnlim.lab.critical_record import ORDER, RECORDED
+import pytest
 
-CLAIMS = "docs/data/critical-full.csv"
+from attnlim.lab import critical_record, uniform_record
 
-
-def test_verdicts_are_the_recorded_ones(root: Path) -> None:
-    with (root / CLAIMS).open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["key"] for row in rows] == list(ORDER)
-    assert {row["key"]: row["verdict"] for row in rows} == dict(RECORDED["full"])
+PAPERS = (("critical", "reproduce.md", critical_record), ("uniform", "uniform.md", uniform_record))
 
 
-def test_the_page_shows_the_stored_table_and_counts_it_right(root: Path) -> None:
-    text = (root / "docs/reproduce.md").read_text(encoding="utf-8")
-    script = [sys.executable, root / "examples" / "reproduction_table.py", root / CLAIMS]
+def stored(root: Path, paper: str) -> dict[str, dict[str, str]]:
+    """The stored table by the claims' keys."""
+    with (root / f"docs/data/{paper}-full.csv").open(encoding="utf-8", newline="") as file:
+        return {row["key"]: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize(("paper", "page", "record"), PAPERS)
+def test_verdicts_are_the_recorded_ones(root: Path, paper: str, page: str, record: Any) -> None:
+    rows = stored(root, paper)
+    assert tuple(rows) == record.ORDER
+    assert {key: row["verdict"] for key, row in rows.items()} == dict(record.RECORDED["full"])
+
+
+@pytest.mark.parametrize(("paper", "page", "record"), PAPERS)
+def test_the_page_shows_the_stored_table_and_counts_it_right(root: Path, paper: str, page: str, record: Any) -> None:
+    text = (root / "docs" / page).read_text(encoding="utf-8")
+    script = [sys.executable, root / "examples" / "reproduction_table.py", root / f"docs/data/{paper}-full.csv"]
     assert subprocess.run(script, capture_output=True, text=True, check=True).stdout in text
-    with (root / CLAIMS).open(encoding="utf-8", newline="") as file:
-        rows = {row["key"]: row for row in csv.DictReader(file)}
+    rows = stored(root, paper)
     counts = Counter(row["verdict"] for row in rows.values())
-    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("confirmed", "qualified", "contradicted"))
-    said = " ".join(text.split())
-    assert f"{len(rows)} claims: {words}" in said
+    found = [verdict for verdict in ("confirmed", "qualified", "contradicted", "undecided") if counts[verdict]]
+    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in found)
+    assert f"{len(rows)} claims: {words}" in " ".join(text.split())
+    # whatever is not confirmed is explained by its key
+    for key, row in rows.items():
+        assert row["verdict"] == "confirmed" or f"`{key}`" in text, key
+
+
+def test_the_first_page_says_where_the_transitions_lie(root: Path) -> None:
+    said = " ".join((root / "docs/reproduce.md").read_text(encoding="utf-8").split())
+    rows = stored(root, "critical")
 
     def above(key: str) -> str:
         return f"{100 * (float(rows[key]['measured']) - 1):.2g} %"

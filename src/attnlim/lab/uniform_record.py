@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attnlim.lab.verdicts import CONFIRMED, CONTRADICTED, QUALIFIED, UNDECIDED
 
-_LAPTOP = {
+_FULL = {
     "rate-L-start": CONFIRMED,
     "rate-H-start": CONFIRMED,
     "one-head-start": CONFIRMED,
@@ -14,13 +14,13 @@ _LAPTOP = {
     "published-start": CONFIRMED,
     "rate-L-trained": CONFIRMED,
     "rate-H-trained": CONFIRMED,
-    "one-head-trained": CONFIRMED,
+    "one-head-trained": QUALIFIED,
     "products-trained": CONFIRMED,
     "published-trained": CONFIRMED,
     "theorem": CONFIRMED,
     "identity": CONFIRMED,
     "reference": CONFIRMED,
-    "N-free": CONFIRMED,
+    "N-free": UNDECIDED,
     "N-free-mean": CONFIRMED,
     "d-free": CONFIRMED,
     "d-adamw": CONFIRMED,
@@ -39,9 +39,9 @@ _LAPTOP = {
     "lipschitz": CONFIRMED,
     "drift": CONFIRMED,
     "stable-parameters": CONFIRMED,
-    "stable-depth": CONTRADICTED,
+    "stable-depth": CONFIRMED,
     "stable-gradients": CONFIRMED,
-    "decay": CONTRADICTED,
+    "decay": CONFIRMED,
     "stack": CONFIRMED,
     "martingale": CONFIRMED,
     "doob": CONFIRMED,
@@ -49,7 +49,7 @@ _LAPTOP = {
     "cubic": CONFIRMED,
     "gronwall": CONFIRMED,
     "post-norm": CONFIRMED,
-    "split-start": UNDECIDED,
+    "split-start": CONFIRMED,
     "split-off-centre": CONFIRMED,
     "split-trained": QUALIFIED,
     "iid": CONFIRMED,
@@ -57,13 +57,21 @@ _LAPTOP = {
     "law-diffusive": CONFIRMED,
     "law-mean-field": CONFIRMED,
     "validation-noise": CONFIRMED,
-    "validation-depth": CONTRADICTED,
+    "validation-depth": CONFIRMED,
     "validation-shape": CONFIRMED,
     "gamma-0.5": UNDECIDED,
-    "gamma-1": UNDECIDED,
+    "gamma-1": CONTRADICTED,
     "gamma-2": UNDECIDED,
 }
-RECORDED: dict[str, Mapping[str, str]] = {"laptop": _LAPTOP, "full": _LAPTOP}
+# depths end at 256 and N at 32, and intervals are wider
+_LAPTOP = _FULL | {
+    "one-head-trained": CONFIRMED,
+    "N-free": CONFIRMED,
+    "split-off-centre": UNDECIDED,
+    "split-trained": UNDECIDED,
+    "gamma-1": UNDECIDED,
+}
+RECORDED: dict[str, Mapping[str, str]] = {"laptop": _LAPTOP, "full": _FULL}
 
 # the order of the table
-ORDER = tuple(_LAPTOP)
+ORDER = tuple(_FULL)
