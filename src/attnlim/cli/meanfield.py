@@ -60,8 +60,8 @@ def command(
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes of --cluster local. Default: cores/threads.")] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Threads inside a cell. Default: all cores, with --cluster one.")
-    ] = None,
+        int, typer.Option(help="Threads inside a cell; more than one gains little, --cluster local uses more cores.")
+    ] = 1,
     device: Annotated[
         str | None, typer.Option(help="Such as cpu or cuda:1. Default: cuda if there is one here.")
     ] = None,
@@ -96,7 +96,7 @@ def command(
     check_cluster(cluster, workers)
     grid = make_grid(
         **asked, gamma=gamma, n_inits=inits, max_product=max_product, adversarial=adversarial,
-        threads=1 if threads is None and cluster is not None else threads, device=device,
+        threads=threads, device=device,
         elsewhere=cluster not in (None, LOCAL), **system,
     )  # fmt: skip
     say(_headline(grid, cluster, workers), as_json)

@@ -63,7 +63,9 @@ def uniform(
     as_json: AsJson = False,
     cluster: Cluster = None,
     workers: Workers = None,
-    threads: Threads = None,
+    threads: Annotated[
+        int, typer.Option(help="Threads inside a cell; more than one gains little, --cluster local uses more cores.")
+    ] = 1,
 ) -> None:
     """Recompute "Uniform scaling limits of AdamW-trained transformers": training onto the limit, rates, every lemma.
 

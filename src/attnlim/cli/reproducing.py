@@ -66,7 +66,7 @@ class Paper:
         group: the stage that a cell belongs to.
     """
 
-    make: Callable[[str, int, int | None], Any]
+    make: Callable[[str, int, Any], Any]
     headline: Callable[[Any], list[str]]
     estimate: Callable[[Any, int], Any]
     run: Callable[..., tuple[xr.Dataset, list[str], int]]

@@ -170,7 +170,7 @@ def make_grid(
     n_inits: int = 16,
     max_product: int | None = None,
     adversarial: bool = False,
-    threads: int | None = None,
+    threads: int = 1,
     device: str | None = None,
     elsewhere: bool = False,
     **system: Any,
@@ -193,7 +193,7 @@ def make_grid(
     return MeanfieldGrid(
         first, gamma, tokens, widths, layers, heads, which, whole_number("--inits", n_inits, 2),
         None if max_product is None else whole_number("--max-product", max_product, layers[0] * heads[0]), bool(adversarial),
-        _threads(threads), usable_device(device, elsewhere),
+        whole_number("--threads", threads, 1), usable_device(device, elsewhere),
     )  # fmt: skip
 
 
@@ -222,12 +222,6 @@ def _ascending(name: str, values: Iterable[int], least: int) -> tuple[int, ...]:
     if not found:
         raise InputError(f"{name} needs at least one value, got none")
     return found
-
-
-def _threads(threads: int | None) -> int:
-    import torch
-
-    return torch.get_num_threads() if threads is None else whole_number("--threads", threads, 1)
 
 
 def limit_cost(system: System) -> float:

@@ -33,7 +33,7 @@ def meanfield(
     n_inits: int = 16,
     max_product: int | None = None,
     adversarial: bool = False,
-    threads: int | None = None,
+    threads: int = 1,
     device: str | None = None,
     cluster: str | None = None,
     workers: int | None = None,
@@ -59,7 +59,7 @@ def meanfield(
         n_inits: independent initialisations of each network, at least 2: the units of every interval.
         max_product: networks of a larger L·H are left out; None: none.
         adversarial: look for the worst inputs too, by projected gradient ascent.
-        threads: of torch inside a cell; None takes torch's own number, on a cluster 1.
+        threads: of torch inside a cell; products are small, so that more than one gains little.
         device: where networks run; None takes cuda if there is one here, elsewhere the CPU.
         cluster: None for this process, "local" for worker processes here, else the address of a Dask scheduler.
         workers: processes of a local cluster; None takes one for every ``threads`` cores.
@@ -81,7 +81,7 @@ def meanfield(
     check_cluster(cluster, workers)
     grid = make_grid(
         n_layers, n_heads, n_tokens, width, steps, seeds, gamma=gamma, n_inits=n_inits, max_product=max_product, adversarial=adversarial,
-        threads=1 if threads is None and cluster else threads, device=device, elsewhere=cluster not in (None, LOCAL),
+        threads=threads, device=device, elsewhere=cluster not in (None, LOCAL),
         **system,
     )  # fmt: skip
     return run_grid(grid, cluster=cluster, workers=workers, progress=progress)[0]

@@ -73,20 +73,17 @@ class UniformReproduction:
         }
 
 
-def make_uniform(size: str | Size = "laptop", seed: int = 0, threads: int | None = None) -> UniformReproduction:
+def make_uniform(size: str | Size = "laptop", seed: int = 0, threads: int = 1) -> UniformReproduction:
     """Check what the reproduction needs; arguments and errors as for :func:`reproduce_uniform`."""
-    import torch
-
     chosen = size if isinstance(size, Size) else SIZES[one_of("size", size, SIZES)]
-    n_threads = torch.get_num_threads() if threads is None else whole_number("--threads", threads, 1)
-    return UniformReproduction(chosen, whole_number("--seed", seed, 0), n_threads)
+    return UniformReproduction(chosen, whole_number("--seed", seed, 0), whole_number("--threads", threads, 1))
 
 
 def reproduce_uniform(
     size: str | Size = "laptop",
     seed: int = 0,
     *,
-    threads: int | None = None,
+    threads: int = 1,
     cluster: str | None = None,
     workers: int | None = None,
     progress: Progress = lambda cell, was_stored: None,
@@ -100,7 +97,7 @@ def reproduce_uniform(
     Args:
         size: "laptop" (minutes), "full", or a :class:`attnlim.lab.uniform_size.Size`.
         seed: at least 0.
-        threads: threads of torch inside a cell; None takes torch's own number, on a cluster 1.
+        threads: threads of torch inside a cell; products are small, so that more than one gains little.
         cluster: None for this process, "local" for worker processes here, else the address of a Dask scheduler.
         workers: processes of a local cluster; None takes one for every ``threads`` cores.
         progress: told of each finished cell, and whether it was already stored.
@@ -113,7 +110,7 @@ def reproduce_uniform(
         InputError: an unknown size, a number outside its range, a cluster that cannot be reached, a failed cell.
     """
     check_cluster(cluster, workers)
-    plan = make_uniform(size, seed, 1 if threads is None and cluster else threads)
+    plan = make_uniform(size, seed, threads)
     return run_uniform(plan, cluster=cluster, workers=workers, progress=progress)[0]
 
 
