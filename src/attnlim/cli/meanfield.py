@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnlim.cli.number_lists import whole_numbers
-from attnlim.cli.sweep_words import place, say, would_run
+from attnlim.cli.sweep_words import place, say, tell, would_run
 from attnlim.core.checks import InputError, installed, real_number
 
 if TYPE_CHECKING:
@@ -161,12 +160,14 @@ def _run(
         " ".join(["attnlim", *sys.argv[1:]]),
         arguments,
         grid.identity(),
-        {"everything": grid.seeds[0]},
+        {"everything": grid.seeds[0]}
+        if len(grid.seeds) == 1
+        else {f"experiment {i}": seed for i, seed in enumerate(grid.seeds)},
         overwrite,
         grid.bytes_on_disk(),
     )
-    with progress(grid.cells(), _group, unit="") as tell:
-        dataset, retried = run_grid(grid, run.cells, cluster=cluster, workers=workers, progress=tell)
+    with progress(grid.cells(), _group, unit="") as told:
+        dataset, retried = run_grid(grid, run.cells, cluster=cluster, workers=workers, progress=told)
     keep(run, dataset, cells_table, "cells.csv", on_cluster(cluster, retried))
     return dataset, retried
 
@@ -186,14 +187,7 @@ def _show(dataset: xr.Dataset, folder: Path, retried: int, quick: bool, as_json:
             {"run": str(folder), "verdict": paragraphs, "rates": rows, "cells_begun_again": retried}
         ))  # fmt: skip
         return
-    from rich.console import Console
-
-    width = min(100, Console().width) if sys.stdout.isatty() else 100
-    print()
-    for paragraph in paragraphs:
-        print(textwrap.fill(paragraph, width, subsequent_indent="  "))
-    if retried:
-        print(f"{retried} cell{'s were' if retried > 1 else ' was'} begun again because a worker died.")
+    width = tell(paragraphs, retried)
     if quick:
         print(f"figure: {folder / 'figures' / 'meanfield.png'} · report: {folder / 'report.html'}")
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnlim.cli.number_lists import numbers, whole_numbers
-from attnlim.cli.sweep_words import place, say, would_run
+from attnlim.cli.sweep_words import place, say, tell, would_run
 from attnlim.core.checks import installed, one_of
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ def _run(
         overwrite,
         grid.bytes_on_disk(),
     )
-    with progress(grid.cells(), _group, unit="") as tell:
-        dataset, retried = run_grid(grid, run.cells, cluster=cluster, workers=workers, progress=tell)
+    with progress(grid.cells(), _group, unit="") as told:
+        dataset, retried = run_grid(grid, run.cells, cluster=cluster, workers=workers, progress=told)
     keep(run, dataset, cells_table, "cells.csv", on_cluster(cluster, retried))
     return dataset, retried
 
@@ -173,14 +173,7 @@ def _show(dataset: xr.Dataset, folder: Path, retried: int, quick: bool, as_json:
             {"run": str(folder), "verdict": paragraphs, "transitions": rows, "cells_begun_again": retried}
         ))  # fmt: skip
         return
-    from rich.console import Console
-
-    width = min(100, Console().width) if sys.stdout.isatty() else 100
-    print()
-    for paragraph in paragraphs[: 1 if quick else None]:
-        print(textwrap.fill(paragraph, width, subsequent_indent="  "))
-    if retried:
-        print(f"{retried} cell{'s were' if retried > 1 else ' was'} begun again because a worker died.")
+    width = tell(paragraphs[: 1 if quick else None], retried)
     if quick:
         print(f"figure: {folder / 'figures' / 'phase.png'} · report: {folder / 'report.html'}")
         return

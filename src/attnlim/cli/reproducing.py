@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
-from attnlim.cli.sweep_words import place, say, would_run
+from attnlim.cli.sweep_words import place, say, tell, would_run
 from attnlim.core.checks import installed
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ def _run(paper: Paper, plan: Plan, folder: Path, size: str, asked: Asked) -> tup
         asked.overwrite,
         plan.bytes_on_disk(),
     )  # fmt: skip
-    with progress(plan.cells(), paper.group, unit="") as tell:
+    with progress(plan.cells(), paper.group, unit="") as told:
         dataset, unlike, retried = paper.run(
-            plan, run.cells, cluster=asked.cluster, workers=asked.workers, progress=tell
+            plan, run.cells, cluster=asked.cluster, workers=asked.workers, progress=told
         )
     facts = {"not_as_recorded": unlike}
     keep(run, dataset, claims_table, "claims.csv", on_cluster(asked.cluster, retried), facts)
@@ -151,14 +151,7 @@ def _show(dataset: xr.Dataset, unlike: list[str], folder: Path, retried: int, as
             "cells_begun_again": retried,
         }))  # fmt: skip
         return
-    from rich.console import Console
-
-    width = min(100, Console().width) if sys.stdout.isatty() else 100
-    print()
-    for paragraph in paragraphs:
-        print(textwrap.fill(paragraph, width, subsequent_indent="  "))
-    if retried:
-        print(f"{retried} cell{'s were' if retried > 1 else ' was'} begun again because a worker died.")
+    width = tell(paragraphs, retried)
     rows = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
     _print_table(rows, width)
     for row in rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,3 +68,20 @@ def would_run(
         f"would run {len(keys)} cells into {folder}: about {clock_time(expected.seconds)} and "
         f"{expected.memory / 1e9:.1f} GB {where}"
     )
+
+
+def tell(paragraphs: Sequence[str], retried: int) -> int:
+    """Print what a run came to, and that cells were begun again if so.
+
+    Returns:
+        The width for what is printed below: the terminal's up to 100 columns, 100 where there is none.
+    """
+    from rich.console import Console
+
+    width = min(100, Console().width) if sys.stdout.isatty() else 100
+    print()
+    for paragraph in paragraphs:
+        print(textwrap.fill(paragraph, width, subsequent_indent="  "))
+    if retried:
+        print(f"{retried} cell{'s were' if retried > 1 else ' was'} begun again because a worker died.")
+    return width
