@@ -117,7 +117,9 @@ def latent_softmax(factor: float, mscale_all_dim: float | None) -> Rule:
     gap = 1 / (0.2 * k * factors.yarn_scale(s, k))
     parameters = {"value": value}
     formula = f"(1 + 0.1·{k:g} ln {s:g})²"
-    one = Factor("latent yarn", "softmax", factors.constant, parameters, formula, DEEPSEEK, lambda n: gap, False)
+    one = Factor(
+        "latent yarn", "softmax", factors.constant, parameters, formula, DEEPSEEK, lambda n, **constants: gap, False
+    )
     return Rule("latent softmax", (one,))
 
 
@@ -173,7 +175,7 @@ def logn(trained: int) -> Rule:
     1.181818
     """
     n0 = whole_number("trained", trained, 2)
-    return _query("logn", factors.logn, {"trained": n0}, f"max(1, ln(p+1)/ln {n0})", QWEN, lambda n: math.log(n0))
+    return _query("logn", factors.logn, {"trained": n0}, f"max(1, ln(p+1)/ln {n0})", QWEN, _log_gap)
 
 
 def grok(temperature_len: int) -> Rule:
@@ -184,7 +186,7 @@ def grok(temperature_len: int) -> Rule:
     """
     n0 = whole_number("temperature_len", temperature_len, 2)
     formula = f"log2 p/log2 {n0} above {n0}"
-    return _query("grok", factors.log_position, {"trained": n0}, formula, GROK, lambda n: math.log(n0))
+    return _query("grok", factors.log_position, {"trained": n0}, formula, GROK, _log_gap)
 
 
 def llama4(floor_scale: int = 8192, attn_scale: float = 0.1) -> Rule:
@@ -196,7 +198,7 @@ def llama4(floor_scale: int = 8192, attn_scale: float = 0.1) -> Rule:
     n0, c = whole_number("floor_scale", floor_scale, 1), real_number("attn_scale", attn_scale)
     formula = f"1 + {c:g} ln(1 + ⌊(p+1)/{n0}⌋)"
     parameters = {"trained": n0, "slope": c}
-    return _query("llama4", factors.log_steps_next, parameters, formula, LLAMA_4, _steps_gap(n0, c), kind="nope")
+    return _query("llama4", factors.log_steps_next, parameters, formula, LLAMA_4, _steps_gap, kind="nope")
 
 
 def ministral(trained: int, beta: float = 0.1) -> Rule:
@@ -207,7 +209,7 @@ def ministral(trained: int, beta: float = 0.1) -> Rule:
     """
     n0, c = whole_number("trained", trained, 1), real_number("beta", beta)
     formula = f"1 + {c:g} ln(1 + ⌊p/{n0}⌋)"
-    return _query("ministral", factors.log_steps, {"trained": n0, "slope": c}, formula, MINISTRAL, _steps_gap(n0, c))
+    return _query("ministral", factors.log_steps, {"trained": n0, "slope": c}, formula, MINISTRAL, _steps_gap)
 
 
 def ssmax(scale: Any = 0.43, bias: Any = 0.0) -> Rule:
@@ -230,7 +232,7 @@ def ssmax(scale: Any = 0.43, bias: Any = 0.0) -> Rule:
         parameters,
         formula,
         SSMAX,
-        _reciprocal(parameters["scale"]),
+        _scale_gap,
         ("scale", "bias"),
     )
 
@@ -245,7 +247,7 @@ def swan(scale: float, bias: float) -> Rule:
     """
     parameters = {"scale": real_number("scale", scale), "bias": real_number("bias", bias)}
     formula = f"{parameters['scale']:g} ln n + {parameters['bias']:g}"
-    gap = _reciprocal(parameters["scale"])
+    gap = _scale_gap
     return _query("swan", factors.scalable_softmax, parameters, formula, SWAN, gap, kind="nope")
 
 
@@ -256,7 +258,7 @@ def su(trained: int) -> Rule:
     1.1111
     """
     n0 = whole_number("trained", trained, 2)
-    return _query("su", factors.log_ratio, {"trained": n0}, f"ln n/ln {n0}", SU, lambda n: math.log(n0))
+    return _query("su", factors.log_ratio, {"trained": n0}, f"ln n/ln {n0}", SU, _log_gap)
 
 
 def frozen_log(trained: int, target: int) -> Rule:
@@ -276,7 +278,7 @@ def frozen_log(trained: int, target: int) -> Rule:
         parameters,
         f"ln {n}/ln {n0}",
         f"after {LONGROPE}",
-        lambda n: gap,
+        lambda n, **constants: gap,
         False,
     )
     return Rule("frozen log", (one,))
@@ -295,8 +297,7 @@ def critical(trained: int, exponent: Any) -> Rule:
     n0, zeta = whole_number("trained", trained, 2), _numbers("exponent", exponent)
     parameters = {"trained": n0, "exponent": zeta}
     formula = f"(ln n/ln {n0})^{_told(zeta, 'ζ')} beyond {n0}"
-    gap = _critical_gap(n0, zeta) if isinstance(zeta, float) else None
-    return _query("critical", factors.log_power, parameters, formula, OURS, gap, ("exponent",))
+    return _query("critical", factors.log_power, parameters, formula, OURS, _power_gap, ("exponent",))
 
 
 def log_slope(trained: int, slope: Any) -> Rule:
@@ -311,13 +312,13 @@ def log_slope(trained: int, slope: Any) -> Rule:
     """
     n0, w = whole_number("trained", trained, 2), _numbers("slope", slope)
     formula = f"1 + {_told(w, 'w')} ln(n/{n0}) beyond {n0}"
-    return _query(
-        "log slope", factors.log_slope, {"trained": n0, "slope": w}, formula, OURS, _reciprocal(w), ("slope",)
-    )
+    return _query("log slope", factors.log_slope, {"trained": n0, "slope": w}, formula, OURS, _slope_gap, ("slope",))
 
 
 def _cos_sin(name: str, value: float, formula: str, source: str, gap: float) -> Factor:
-    return Factor(name, "cos_sin", factors.constant, {"value": value}, formula, source, lambda n: gap, False)
+    return Factor(
+        name, "cos_sin", factors.constant, {"value": value}, formula, source, lambda n, **constants: gap, False
+    )
 
 
 def _query(
@@ -344,23 +345,27 @@ def _yarn_gap(s: float, k1: float | None, k2: float | None, given: float | None)
     return 1 / growth if growth else math.inf
 
 
-def _steps_gap(n0: int, c: float) -> Any:
+def _log_gap(n: int, *, trained: int) -> float:
+    return math.log(trained)
+
+
+def _steps_gap(n: int, *, trained: int, slope: float) -> float:
     """Of the smooth curve 1 + c ln(1 + n/n0)."""
-    return lambda n: (1 + n0 / n) / c if c else math.inf
+    return (1 + trained / n) / slope if slope else math.inf
 
 
-def _critical_gap(n0: int, zeta: float) -> Any:
-    def gap(n: int) -> float:
-        growth = zeta * (math.log(n) / math.log(n0)) ** (zeta - 1) / math.log(n0) if n > n0 else 0.0
-        return 1 / growth if growth else math.inf
-
-    return gap
+def _power_gap(n: int, *, trained: int, exponent: float) -> float:
+    ratio = math.log(n) / math.log(trained)
+    growth = exponent * ratio ** (exponent - 1) / math.log(trained) if n > trained else 0.0
+    return 1 / growth if growth else math.inf
 
 
-def _reciprocal(slope: Any) -> Any:
-    if not isinstance(slope, float):
-        return None
-    return lambda n: 1 / slope if slope else math.inf
+def _scale_gap(n: int, *, scale: float, bias: float) -> float:
+    return 1 / scale if scale else math.inf
+
+
+def _slope_gap(n: int, *, trained: int, slope: float) -> float:
+    return 1 / slope if slope and n > trained else math.inf
 
 
 def _told(value: Any, letter: str) -> str:

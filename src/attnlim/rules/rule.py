@@ -61,8 +61,8 @@ class Factor:
         parameters: its constants: numbers, or one a head (n_heads,), or one a layer and head (n_layers, n_heads).
         formula: the factor in words and numbers, for a table.
         source: where it is from.
-        gap: n → Δ = d ln n/d factor in nats, the logit gap that it takes for granted; None for a factor that says nothing
-            of how it should change with n.
+        gap: from n and the parameters to Δ = d ln n/d factor in nats, the logit gap that it takes for granted; None for a factor
+            that says nothing of how it should change with n.
         by_position: whether it differs between positions.
         learned: the parameters that training may change.
         kind: which layers it acts on, in kind.
@@ -75,7 +75,7 @@ class Factor:
     parameters: Mapping[str, Any]
     formula: str
     source: str
-    gap: Callable[[int], float] | None = field(default=None, repr=False)
+    gap: Callable[..., float] | None = field(default=None, repr=False)
     by_position: bool = True
     learned: tuple[str, ...] = ()
     kind: Kind = "all"
@@ -97,6 +97,14 @@ class Factor:
             InputError: layers differ and none is given, or no such layer or head.
         """
         return self.value(position, keys, **dict(self._chosen(np.ndim(position), layer, head)))
+
+    def growth(self, n_tokens: int, layer: int | None, head: int | None) -> float:
+        """d ln(its part of the logit)/d ln n at the last position of a context, dimensionless; 0 where it says nothing of n."""
+        if self.gap is None:
+            return 0.0
+        value = float(self.at(np.asarray(n_tokens - 1), np.asarray(n_tokens), layer, head))
+        on_logit = value**2 if self.place == "cos_sin" else value
+        return 1 / (self.gap(n_tokens, **dict(self._chosen(0, layer, head))) * on_logit)
 
     def _chosen(self, n_axes: int, layer: int | None, head: int | None) -> Iterator[tuple[str, Any]]:
         for name, given in self.parameters.items():
@@ -183,15 +191,10 @@ class Rule:
         (8.3178, 4.1393)
         """
         n = whole_number("n_tokens", n_tokens, 2)
-        acting = [factor for factor in self.factors if factor.acts_on(layer) and factor.gap is not None]
+        acting = [factor for factor in self.factors if factor.acts_on(layer)]
         if any(factor.per_head for factor in acting) and head is None:
             raise InputError(f"{self.name}: heads differ; say which with head=")
-        relative = 0.0  # d ln factor/d ln n
-        for factor in acting:
-            value = float(factor.at(np.asarray(n - 1), np.asarray(n), layer, head))
-            gap = factor.gap(n) if factor.gap else math.inf
-            power = 2 if factor.place == "cos_sin" else 1
-            relative += 1 / (gap * value**power)
+        relative = sum(factor.growth(n, layer, head) for factor in acting)
         whole = float(self.parts(n - 1, n, layer, head).logit.rotary)
         return 1 / (whole * relative) if relative else math.inf
 
