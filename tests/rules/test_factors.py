@@ -210,6 +210,6 @@ def test_what_is_refused(make: Callable[[], Any], complaint: str) -> None:
 
 
 def test_the_gap_of_a_head() -> None:
-    assert rules.ssmax([0.4, 0.5]).gap(100, head=1) == 2
-    assert rules.log_slope(64, [[0.1, 0.2], [0.0, 0.4]]).gap(100, layer=0, head=1) == 5
+    assert rules.ssmax([0.4, 0.5]).gap(100, head=1) == pytest.approx(2, rel=1e-12)
+    assert rules.log_slope(64, [[0.1, 0.2], [0.0, 0.4]]).gap(100, layer=0, head=1) == pytest.approx(5, rel=1e-12)
     assert rules.log_slope(64, [[0.1, 0.2], [0.0, 0.4]]).gap(100, layer=1, head=0) == math.inf
