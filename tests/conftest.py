@@ -68,11 +68,36 @@ def _tiny(kind: str) -> Any:
         "gpt2": ("gpt2", {"vocab_size": 97, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}),
         "bert": ("bert", common),
         "modernbert": ("modernbert", {**common, "local_attention": 16, "global_attn_every_n_layers": 2}),
+        "gemma3": (
+            "gemma3_text",
+            {
+                **grouped,
+                "sliding_window": 24,
+                "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+            },
+        ),
+        "opt": ("opt", {**common, "ffn_dim": 48, "word_embed_proj_dim": 32, "dropout": 0.0}),
+        # its own config stretches by YaRN, and so scales already
+        "gpt-oss": (
+            "gpt_oss",
+            {
+                **grouped,
+                "sliding_window": 24,
+                "num_local_experts": 4,
+                "num_experts_per_tok": 2,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+            },
+        ),
+        # these keep attention code of their own
+        "falcon": ("falcon", common),
+        "bloom": ("bloom", common),
+        "mpt": ("mpt", {"vocab_size": 97, "d_model": 32, "n_layers": 3, "n_heads": 4}),
+        "deberta-v2": ("deberta-v2", common),
     }
     name, settings = kinds[kind]
     config = CONFIG_MAPPING[name](**settings)
     torch.manual_seed(sum(map(ord, kind)))
-    loader = AutoModel if kind in ("bert", "modernbert") else AutoModelForCausalLM
+    loader = AutoModel if kind in ("bert", "modernbert", "deberta-v2") else AutoModelForCausalLM
     model = loader.from_config(config)
     # a fresh model's scores are all near 0; wider weights give every head a softmax worth measuring
     with torch.no_grad():

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 import attnlim
-from attnlim.cli import audit, meanfield, models, phase, report, reproduce
+from attnlim.cli import audit, meanfield, models, phase, report, reproduce, rescale, rules
 from attnlim.core.checks import InputError
 
 # newer typer carries a click of its own: these are the error classes of whichever is in use
@@ -26,8 +26,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("audit")(audit.command)
+app.command("rules")(rules.command)
 app.command("phase")(phase.command)
 app.command("meanfield")(meanfield.command)
+app.command("rescale")(rescale.command)
 app.command("report")(report.command)
 app.add_typer(models.app, name="models")
 app.add_typer(reproduce.app, name="reproduce")

@@ -31,6 +31,8 @@ WRITTEN = frozenset(
         "heads.csv",
         "cells.csv",
         "claims.csv",
+        "variants.csv",
+        "rule",
         "report.html",
         "figures",
     )

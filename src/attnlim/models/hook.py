@@ -1,64 +1,32 @@
 """The one attention hook: it sees, and may scale, the query of every softmax attention of a model.
 
-A function is registered with transformers under the name ``attnlim_BASE`` for each base implementation (sdpa,
-eager, flash, flex). It shows the call to whoever attached, then delegates to the base: no model code is copied,
-and attention runs exactly as before.
+A module holds what looks at its calls, so that a copy of the model keeps it: a rule, which stays until it is taken off
+(:func:`hook_layers`), and a watcher, which stays while a context is open (:func:`attached`) and sees what the rule made.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from attnlim.core.checks import InputError, extra
+from attnlim.core.checks import InputError
+from attnlim.models.attention_function import PREFIX, RULE, WATCHER, AttentionCall, Before, register
 
-PREFIX = "attnlim_"
-
-
-@dataclass(frozen=True)
-class AttentionCall:
-    """What one attention module hands to its attention function.
-
-    Attributes:
-        name: the module's qualified name in the model.
-        module: the attention module.
-        base: the implementation that computes it ("sdpa", "eager", ...).
-        query: (batch, n_heads, n_queries, head_dim), after rotary embedding and query norm.
-        key: (batch, n_key_heads, n_keys, head_dim), the same.
-        mask: what the base implementation gets: None, a bool or additive (batch, 1 or n_heads, n_queries, n_keys)
-            tensor, or a (batch, n_keys) padding mask for flash attention.
-        scaling: the softmax scale, a factor on query·key.
-        causal: whether a query sees no later key.
-        softcap: scores become softcap·tanh(score/softcap); None without.
-        sliding_window: the window in tokens where one is used.
-        position_ids: (1 or batch, n_queries), None where the model passes none.
-        extras: every other keyword that the module passed.
-    """
-
-    name: str
-    module: nn.Module
-    base: str
-    query: Tensor
-    key: Tensor
-    mask: Tensor | None
-    scaling: float
-    causal: bool
-    softcap: float | None
-    sliding_window: int | None
-    position_ids: Tensor | None
-    extras: dict[str, Any] = field(repr=False)
-
-
-Before = Callable[[AttentionCall], Tensor | None]
-
-_attached: WeakKeyDictionary[nn.Module, tuple[str, Before]] = WeakKeyDictionary()
+__all__ = [
+    "AttentionCall",
+    "Before",
+    "attached",
+    "hook_layers",
+    "hooked_layers",
+    "most_visible_keys",
+    "unhook_layers",
+    "visible_keys",
+    "watched",
+]
 
 
 @contextmanager
@@ -67,32 +35,83 @@ def attached(model: Any, before: Before) -> Iterator[None]:
 
     Args:
         model: a transformers model.
-        before: called before each attention; a returned tensor replaces the query, None leaves it.
+        before: called before each attention, after a rule that is attached; a returned tensor replaces the query, None
+            leaves it.
 
     Raises:
         InputError: the model does not route its attention through transformers' AttentionInterface, or its
-            attention is already hooked.
+            attention is already being watched.
     """
-    configs = _configs(model)
-    bases = {config._attn_implementation for config in configs}
-    base = model.config._attn_implementation
-    if len(bases) > 1:
+    if watched(model):
         raise InputError(
-            f"the parts of {type(model).__name__} use different attention ({', '.join(map(str, sorted(bases, key=str)))}); "
-            "load it with one attn_implementation for all"
+            f"{type(model).__name__}: its attention is watched already, so it cannot be hooked again; end the other first"
         )
-    if not base or base.startswith(PREFIX):
-        raise InputError(f"{type(model).__name__}: attention {base!r} cannot be hooked; load the model afresh")
     try:
-        _switch(model, _register(base))
-        for module_name, module in model.named_modules():
-            _attached[module] = (module_name, before)
+        _switch(model)
+        for name, module in model.named_modules():
+            module.__dict__[WATCHER] = (name, before)
         yield
     finally:
-        for module in model.modules():
-            _attached.pop(module, None)
-        for config in configs:  # each by itself: set_attn_implementation would pass the model's own down to all
-            config._attn_implementation_internal = base
+        _take_off(model, WATCHER)
+
+
+def watched(model: Any) -> bool:
+    """Whether an :func:`attached` context is open."""
+    return any(WATCHER in module.__dict__ for module in model.modules())
+
+
+def hook_layers(model: Any, befores: Mapping[str, Before]) -> None:
+    """Let each named attention module show its calls to its own function until :func:`unhook_layers`.
+
+    Args:
+        model: a transformers model.
+        befores: by the modules' qualified names.
+
+    Raises:
+        InputError: as for :func:`attached`.
+    """
+    try:
+        _switch(model)
+        for name, before in befores.items():
+            module = model.get_submodule(name)
+            module.__dict__[RULE] = (name, before)
+            module.register_forward_pre_hook(_still_hooked)
+    except BaseException:
+        unhook_layers(model)
+        raise
+
+
+def unhook_layers(model: Any) -> None:
+    """Take off what :func:`hook_layers` put on; the model then runs as before it."""
+    for module in model.modules():
+        for key, one in list(module._forward_pre_hooks.items()):
+            if one is _still_hooked:
+                del module._forward_pre_hooks[key]
+    _take_off(model, RULE)
+
+
+def hooked_layers(model: Any) -> dict[str, Before]:
+    """What :func:`hook_layers` put on, by the modules' names in ``model``."""
+    return {name: module.__dict__[RULE][1] for name, module in model.named_modules() if RULE in module.__dict__}
+
+
+def _take_off(model: Any, slot: str) -> None:
+    for module in model.modules():
+        module.__dict__.pop(slot, None)
+    if not watched(model) and not hooked_layers(model):
+        for config in _configs(model):  # each by itself: set_attn_implementation would pass the model's own down to all
+            if str(config._attn_implementation).startswith(PREFIX):
+                config._attn_implementation_internal = config._attn_implementation.removeprefix(PREFIX)
+
+
+def _still_hooked(module: nn.Module, args: Any) -> None:
+    """Before a module with a rule runs: a later ``set_attn_implementation`` would drop the rule without a word."""
+    config = getattr(module, "config", None)
+    if config is not None and not str(config._attn_implementation).startswith(PREFIX):
+        raise InputError(
+            f"attention was set to {config._attn_implementation!r} after a rule had been attached, which would drop the rule; "
+            "detach it, set the implementation, then attach it again"
+        )
 
 
 def _configs(model: Any) -> list[Any]:
@@ -104,10 +123,24 @@ def _configs(model: Any) -> list[Any]:
     return list(found.values())
 
 
-def _switch(model: Any, name: str) -> None:
+def _switch(model: Any) -> None:
+    """Route the attention of a model and of its parts through the hook."""
+    configs = _configs(model)
+    bases = {config._attn_implementation for config in configs}
+    base = model.config._attn_implementation
+    if len(bases) > 1:
+        raise InputError(
+            f"the parts of {type(model).__name__} use different attention ({', '.join(map(str, sorted(bases, key=str)))}); "
+            "load it with one attn_implementation for all"
+        )
+    if not base:
+        raise InputError(f"{type(model).__name__}: attention {base!r} cannot be hooked; load the model afresh")
+    if base.startswith(PREFIX):
+        return
+    name = register(base)
     refusal = (
         f"{type(model).__name__} keeps its own attention code and cannot be hooked; "
-        "only models that use transformers' AttentionInterface can be audited"
+        "only models that use transformers' AttentionInterface can be audited or given a rule"
     )
     with _transformers_silent():
         try:
@@ -116,82 +149,6 @@ def _switch(model: Any, name: str) -> None:
             raise InputError(f"{refusal} ({reason})") from reason
     if model.config._attn_implementation != name:
         raise InputError(refusal)
-
-
-def _register(base: str) -> str:
-    extra("transformers", "models")
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
-
-    if base not in ALL_MASK_ATTENTION_FUNCTIONS:
-        raise InputError(
-            f"attention {base!r} has no mask function that could be hooked; load with attn_implementation='sdpa'"
-        )
-    name = PREFIX + base
-    AttentionInterface.register(name, _attention_function(base))
-    # without a mask function of the same name the mask is None, and padding is silently ignored
-    AttentionMaskInterface.register(name, ALL_MASK_ATTENTION_FUNCTIONS[base])
-    return name
-
-
-def _attention_function(base: str) -> Callable[..., Any]:
-    def attention(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **rest: Any,
-    ) -> Any:
-        seen = _attached.get(module)
-        if seen is not None:
-            name, before = seen
-            scaled = before(_call(name, module, base, query, key, attention_mask, rest))
-            query = query if scaled is None else scaled
-        return _base_function(base, module)(module, query, key, value, attention_mask, **rest)
-
-    return attention
-
-
-def _call(
-    name: str,
-    module: nn.Module,
-    base: str,
-    query: Tensor,
-    key: Tensor,
-    mask: Tensor | None,
-    rest: dict[str, Any],
-) -> AttentionCall:
-    rest = dict(rest)
-    scaling = rest.pop("scaling", None)
-    causal = rest.pop("is_causal", None)
-    return AttentionCall(
-        name=name,
-        module=module,
-        base=base,
-        query=query,
-        key=key,
-        mask=mask if isinstance(mask, Tensor) or mask is None else None,
-        scaling=query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-        causal=bool(getattr(module, "is_causal", True) if causal is None else causal),
-        softcap=rest.pop("softcap", None),
-        sliding_window=rest.pop("sliding_window", None),
-        position_ids=rest.pop("position_ids", None),
-        extras={**rest, "block_mask": mask} if mask is not None and not isinstance(mask, Tensor) else rest,
-    )
-
-
-def _base_function(base: str, module: nn.Module) -> Callable[..., Any]:
-    from transformers import AttentionInterface
-
-    home = sys.modules[type(module).__module__]
-    if base == "eager":
-        # each model family has its own: Gemma 2's applies the soft cap, gpt-oss's the sinks
-        eager: Callable[..., Any] = home.eager_attention_forward
-        return eager
-    interface = getattr(home, "ALL_ATTENTION_FUNCTIONS", None) or AttentionInterface()
-    function: Callable[..., Any] = interface[base]
-    return function
 
 
 def visible_keys(call: AttentionCall, rows: Tensor) -> Tensor:
@@ -213,14 +170,14 @@ def visible_keys(call: AttentionCall, rows: Tensor) -> Tensor:
         raise InputError("flex attention's block masks cannot be read; load the model with attn_implementation='sdpa'")
     if mask is not None and mask.dim() == 4:
         if mask.shape[1] != 1 and not bool((mask == mask[:, :1]).all()):
-            raise InputError(f"{call.name}: the attention mask differs between heads, which the audit cannot read")
+            raise InputError(f"{call.name}: the attention mask differs between heads, which cannot be read")
         picked = mask[:, 0].index_select(1, rows.to(mask.device))[..., :n_keys]
         if picked.dtype == torch.bool:
             return picked
         # an additive mask hides with the dtype's minimum, or with -inf
         shown = picked > torch.finfo(picked.dtype).min / 2
         if bool((picked[shown] != 0).any()):
-            raise InputError(f"{call.name} adds a position bias through its mask, which the audit does not read")
+            raise InputError(f"{call.name} adds a position bias through its mask, which is not read")
         return shown
     keys = torch.arange(n_keys, device=call.key.device)
     rows = rows.to(call.key.device)

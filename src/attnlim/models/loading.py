@@ -22,6 +22,8 @@ from attnlim.models.catalog import KNOWN_MODELS
 from attnlim.models.fetching import PROVENANCE, fetched_folder
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
+# what checkpoints call the weights of a head
+_HEAD = re.compile(r"lm_head|embed_out|^cls\.|^output\.")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class LoadedModel:
     """A model ready to be measured.
 
     Attributes:
-        model: the backbone (no language-model head), in evaluation mode.
+        model: the backbone, or where asked for the whole causal language model with its head; in evaluation mode.
         tokenizer: the tokenizer that came with it.
         name: what to call it in a report.
         note: what a reader of a figure must know of the weights, such as "4-bit weights, dequantised".
@@ -50,6 +52,7 @@ def load(
     dtype: str = "auto",
     device_map: str | None = None,
     trust_remote_code: bool = False,
+    head: bool = False,
 ) -> LoadedModel:
     """Load the model and tokenizer that ``spec`` names.
 
@@ -59,9 +62,11 @@ def load(
         dtype: "auto" keeps the checkpoint's own.
         device_map: accelerate's placement ("auto", "balanced", ...), instead of ``device``.
         trust_remote_code: run the Python code that comes with the checkpoint.
+        head: with the head that predicts the next token, which attention statistics do not need.
 
     Raises:
-        InputError: the model is unknown, missing, cut short, of an unknown kind, or its weights hold NaN.
+        InputError: the model is unknown, missing, cut short, of an unknown kind, or its weights hold NaN; or ``head`` is
+            asked for and the checkpoint has no weights for one.
     """
     extra("transformers", "models")
     one_of("--dtype", dtype, DTYPES)
@@ -77,28 +82,30 @@ def load(
         settings["device_map"] = device_map
     with _one_line(spec), quiet():
         if isinstance(path, Path) and path.suffix == ".gguf":
-            model, tokenizer = load_gguf(path, **settings)
-            model = model.base_model
+            model, tokenizer = load_gguf(path, head=head, **settings)
+            model = model if head else model.base_model
         else:
-            from transformers import AutoConfig, AutoModel, AutoTokenizer
+            from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 
             config = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
             _check_config(config, spec)
+            if head:
+                _check_predicts(config, spec)
             tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
             # use_safetensors: pickled weights can run code when they are read
             # ignore_mismatched_sizes: what does not fit is told, and refused with its name
-            model, told = AutoModel.from_pretrained(
+            model, told = (AutoModelForCausalLM if head else AutoModel).from_pretrained(
                 path, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True, **settings
             )
-            _check_complete(told, spec)
+            _check_complete(told, spec, head)
     if device_map is None:
         model = _move(model, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     check_weights(model, spec)
     return LoadedModel(model.eval(), tokenizer, name, note, str(path))
 
 
-def load_gguf(path: Path, **settings: Any) -> tuple[Any, Any]:
-    """The dequantised causal language model and the tokenizer of a GGUF file."""
+def load_gguf(path: Path, head: bool = False, **settings: Any) -> tuple[Any, Any]:
+    """The dequantised causal language model and the tokenizer of a GGUF file; ``head``: it must hold the head's weights."""
     extra("gguf", "models")
     extra("accelerate", "models")
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -110,7 +117,7 @@ def load_gguf(path: Path, **settings: Any) -> tuple[Any, Any]:
         model, told = AutoModelForCausalLM.from_pretrained(
             path.parent, gguf_file=path.name, quantization_config=quantization, output_loading_info=True, **settings
         )
-        _check_complete(told, str(path))
+        _check_complete(told, str(path), head)
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
     return model, tokenizer
 
@@ -160,12 +167,19 @@ def _weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
             yield f"{prefix}.{name}" if prefix else name, weight
 
 
-def _check_complete(told: dict[str, Any], spec: str) -> None:
+def _check_complete(told: dict[str, Any], spec: str, head: bool) -> None:
     """Refuse a checkpoint that lacks weights: transformers fills the gaps with random numbers.
 
-    A pooler or a head above the backbone is not measured, so it may be missing.
+    A pooler is not measured, nor a head that was not asked for, so they may be missing; a head that is tied to the
+    embeddings is not.
     """
-    missing = sorted(key for key in told.get("missing_keys", ()) if "pooler" not in key and "lm_head" not in key)
+    missing = sorted(key for key in told.get("missing_keys", ()) if "pooler" not in key)
+    heads = [key for key in missing if _HEAD.search(key)]
+    if head and heads:
+        raise InputError(
+            f"{spec} lacks the weights of its next-token head ({heads[0]}); get a checkpoint that has them"
+        )
+    missing = [key for key in missing if key not in heads]
     mismatched = [entry[0] if isinstance(entry, tuple) else entry for entry in told.get("mismatched_keys", ())]
     if missing or mismatched:
         what = f"lacks the weights {missing[0]}" if missing else f"has weights {mismatched[0]} of another shape"
@@ -222,6 +236,17 @@ def _check_config(config: Any, spec: str) -> None:
         if kind != "default" and kind not in ROPE_INIT_FUNCTIONS:
             known = ", ".join(["default", *ROPE_INIT_FUNCTIONS])
             raise InputError(f"{spec}: config has the rope type {kind!r}, known are {known}; mend rope_parameters")
+
+
+def _check_predicts(config: Any, spec: str) -> None:
+    """Refuse a kind of model for which transformers has no next-token head."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    own = "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
+    if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not own:
+        raise InputError(
+            f"{spec} ({config.model_type}) predicts no next token; give a decoder with its language-model head"
+        )
 
 
 def _move(model: Any, device: str) -> Any:

@@ -20,8 +20,8 @@ class Shrunk:
 
     Attributes:
         gradient: (n_layers, n_heads), nats per unit of slope.
-        towards_layer: how much of a head's distance from its layer's mean is kept, in [0, 1].
-        towards_model: the same of a layer's distance from the model's mean.
+        towards_layer: B_h, how much of a head's distance from its layer is kept, in [0, 1].
+        towards_model: B_l, the same of a layer's distance from the model.
         noise: standard error of one head's derivative, pooled over heads.
     """
 
@@ -35,11 +35,12 @@ def shrunk_gradient(windows: ArrayLike, per: Per = "head") -> Shrunk:
     r"""The mean derivative over windows, shrunk towards the layer's and the model's mean.
 
     .. math::
-        \tilde g_{lh} = \bar g + B_l(\bar g_l - \bar g) + B_h(\bar g_{lh} - \bar g_l), \quad
-        B_h = \frac{\tau_h^2}{\tau_h^2 + v}, \quad B_l = \frac{\tau_l^2}{\tau_l^2 + (\tau_h^2 + v)/H}
+        m_l = \bar g + B_l(\bar g_l - \bar g), \quad \tilde g_{lh} = m_l + B_h(\bar g_{lh} - m_l), \quad
+        B_l = \frac{\tau_l^2}{\tau_l^2 + (\tau_h^2 + v)/H}, \quad B_h = \frac{\tau_h^2}{\tau_h^2 + v}
 
     v is the variance of a head's mean over windows, from the differences between windows, pooled over heads; τ² are what
-    is left of the spread between heads and between layers once noise is taken off, 0 where nothing is.
+    is left of the spread between heads and between layers once the rest is taken off, 0 where nothing is. Where a layer
+    shares a slope, its own mean is what counts, and only its noise v/H is shrunk.
 
     Source: the empirical Bayes estimate of Efron and Morris (Journal of the American Statistical Association 70, 1975), in
     two levels.
@@ -67,11 +68,12 @@ def shrunk_gradient(windows: ArrayLike, per: Per = "head") -> Shrunk:
     layer_mean = np.nanmean(mean, axis=1, keepdims=True)
     model_mean = float(np.nanmean(layer_mean))
     between_heads = _excess(mean - layer_mean, noise, n_layers * (n_heads - 1)) if n_heads > 1 else 0.0
-    of_layer = (between_heads + noise) / n_heads
+    of_layer = ((between_heads if per == "head" else 0.0) + noise) / n_heads
     between_layers = _excess(layer_mean - model_mean, of_layer, n_layers - 1) if n_layers > 1 else 0.0
-    keep_head = between_heads / (between_heads + noise) if between_heads and per == "head" else 0.0
     keep_layer = between_layers / (between_layers + of_layer) if between_layers and per != "model" else 0.0
-    gradient = model_mean + keep_layer * (layer_mean - model_mean) + keep_head * (mean - layer_mean)
+    keep_head = between_heads / (between_heads + noise) if between_heads and per == "head" else 0.0
+    of_layers = model_mean + keep_layer * (layer_mean - model_mean)
+    gradient = of_layers + keep_head * (mean - of_layers) if keep_head else np.broadcast_to(of_layers, mean.shape)
     gradient = np.where(np.isnan(mean), np.nan, gradient)
     return Shrunk(gradient, keep_head, keep_layer, float(np.sqrt(noise)))
 

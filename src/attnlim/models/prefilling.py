@@ -1,0 +1,63 @@
+"""Reading a text into a cache: once for all that is to be asked behind it, or for all windows that begin alike."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlim.core.checks import extra
+from attnlim.models.next_token import cache_keyword, decoder_of, standing_on
+
+# behind a cache a mask stands for the causal order, and every hidden pair of a piece is computed: small pieces have few
+PIECE = 1024
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """A text that a model has read.
+
+    Attributes:
+        cache: its keys and values, a transformers cache; :func:`prefill` goes on from it and leaves it as it is.
+        output: what the backbone put out over the tokens that were read now, for :func:`attnlim.models.next_token.score`.
+    """
+
+    cache: Any
+    output: Any
+
+
+def prefill(model: Any, input_ids: Tensor, past: Any = None) -> Prefilled:
+    """Run the backbone over a text and keep what later tokens need of it.
+
+    Args:
+        model: a causal language model.
+        input_ids: (1, n_tokens) int64; with ``past`` what follows it.
+        past: the cache of what stands before; copied, not changed.
+
+    Returns:
+        A :class:`Prefilled`; its cache holds ``past`` and ``input_ids``.
+
+    Cost: one forward of the backbone; keys and values of every token and layer.
+    """
+    extra("transformers", "models")
+    from transformers import DynamicCache
+
+    decoder = decoder_of(model)
+    ids = input_ids.to(standing_on(decoder))
+    cache = DynamicCache(config=decoder.config) if past is None else grown_from(past)
+    settings = {"use_cache": True, cache_keyword(decoder): cache}
+    with torch.no_grad():
+        pieces = [ids] if past is None else torch.split(ids, PIECE, dim=1)
+        outputs = [decoder(input_ids=piece, **settings) for piece in pieces]
+        hidden = torch.cat([output.last_hidden_state for output in outputs], dim=1)
+    return Prefilled(cache, type(outputs[-1])(last_hidden_state=hidden))
+
+
+def grown_from(past: Any) -> Any:
+    """A cache with the content of ``past`` that grows by itself: layers put new tensors in place of old ones."""
+    grown = copy.copy(past)
+    grown.layers = [copy.copy(layer) for layer in past.layers]
+    return grown
