@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from attnlim.core.checks import InputError
 from attnlim.core.seeds import generator
 
 Ints = NDArray[np.int64]
-Among = Literal["text", "pairs"]
+
 
 N_BYTES, N_KEYS, N_VALUES = 256, 256, 64
 FIRST_KEY, FIRST_VALUE = N_BYTES, N_BYTES + N_KEYS
@@ -105,7 +105,7 @@ def training_recall(text: Ints, n: int, n_items: int, rng: np.random.Generator) 
     return Recall(tokens, np.array(asked, dtype=np.int64), np.array(distance, dtype=np.int64))
 
 
-def test_recall(text: Ints, n: int, n_pairs: int, n_asked: int, rng: np.random.Generator) -> Recall:
+def final_recall(text: Ints, n: int, n_pairs: int, n_asked: int, rng: np.random.Generator) -> Recall:
     """Text with ``n_pairs`` pairs, evenly spread; at the end ``n_asked`` of their keys come again, from every depth.
 
     Raises:

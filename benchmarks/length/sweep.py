@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from attnlim.core.cells import Arrays, Cell, run_cells
 from attnlim.core.regression import slope
-from benchmarks.length.data import batch_stream, splits, test_recall
+from benchmarks.length.data import batch_stream, splits, final_recall
 from benchmarks.length.decoder import Decoder, Multiplier
 from benchmarks.length.multipliers import CONSTANTS, FEW_CONSTANTS, LOG, RULES, YARN, multipliers, yarn_frequencies
 from benchmarks.length.rows import RowWatch, octaves
@@ -168,7 +168,7 @@ def on_recall(
     n_asked = min(N_ASKED, n_pairs)
     nll, right, depth, entropy, share, weight = [], [], [], [], [], []
     for sequence in range(reading.n_recalls):
-        given = test_recall(splits().test, n, n_pairs, n_asked, batch_stream(seed, task, n, sequence))
+        given = final_recall(splits().test, n, n_pairs, n_asked, batch_stream(seed, task, n, sequence))
         rows = torch.from_numpy(given.asked)
         watch = RowWatch(rows, torch.from_numpy(given.distance))
         tokens = torch.from_numpy(given.tokens)

@@ -180,6 +180,33 @@ def test_weights_that_are_not_there(folder: Path, tmp_path: Path) -> None:
         load(str(one))
 
 
+def test_with_its_head(folder: Path, tmp_path: Path, tiny: Any) -> None:
+    """The head's weights are the checkpoint's own, or tied ones; made up ones are refused."""
+    from safetensors.torch import load_file, save_file
+
+    ids = torch.arange(3, 40)[None]
+    model = tiny("llama")
+    with torch.inference_mode():
+        wanted = model(ids).logits
+        assert torch.equal(load(str(folder), head=True, device="cpu").model(ids).logits, wanted)
+        write_gguf(tmp_path / "tiny.gguf", model)
+        torch.testing.assert_close(load(str(tmp_path / "tiny.gguf"), head=True, device="cpu").model(ids).logits, wanted)
+    one = Path(edited(folder, tmp_path / "one"))
+    weights = load_file(one / "model.safetensors")
+    (one / "model.safetensors").unlink()
+    del weights["lm_head.weight"]
+    save_file(weights, one / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"one lacks the weights of its next-token head \(lm_head.weight\)"):
+        load(str(one), head=True)
+    assert load(str(one), device="cpu").model.get_output_embeddings() is None  # the audit needs none
+    tied = load(edited(one, tmp_path / "tied", tie_word_embeddings=True), head=True, device="cpu").model
+    assert tied.lm_head.weight is tied.model.embed_tokens.weight
+    with pytest.raises(InputError, match=r"minilm lacks the weights of its next-token head"):
+        load("minilm", head=True)
+    with pytest.raises(InputError, match=r"vit \(modernvbert\) predicts no next token"):
+        load(edited(folder, tmp_path / "vit", model_type="modernvbert"), head=True)
+
+
 def test_positions_that_padding_takes_are_not_counted() -> None:
     from transformers import CONFIG_MAPPING, AutoModel
 

@@ -41,7 +41,10 @@ def module_class(config: Any, ending: str) -> Any:
     found = [
         value
         for name, value in vars(modeling).items()
-        if name.endswith(ending) and isinstance(value, type) and value.__module__ == modeling.__name__ and "Vision" not in name
+        if name.endswith(ending)
+        and isinstance(value, type)
+        and value.__module__ == modeling.__name__
+        and "Vision" not in name
     ]
     assert len(found) == 1, found
     return found[0]

@@ -12,7 +12,20 @@ from tests.rules.running import ACTING, logits, tokens
 
 from attnlim.core.checks import InputError
 from attnlim.models.hook import attached
-from attnlim.rules import Rule, attach, attached_rule, constant, detach, latent_yarn, llama4, log_slope, logn, none, ssmax, yarn
+from attnlim.rules import (
+    Rule,
+    attach,
+    attached_rule,
+    constant,
+    detach,
+    latent_yarn,
+    llama4,
+    log_slope,
+    logn,
+    none,
+    ssmax,
+    yarn,
+)
 
 KINDS = ("llama", "qwen3", "mistral", "gemma2", "gemma3", "gpt2", "opt", "gpt-oss", "bert")
 IDENTITIES = {
@@ -83,7 +96,9 @@ def test_no_second_rule_and_none_under_a_watch(tiny: Any) -> None:
     plain = logits(model, tokens(1, 20))
     attach(model, ACTING)
     once = logits(model, tokens(1, 20))
-    with pytest.raises(InputError, match="has the rule 'logn × log slope' attached, which would act twice; detach it first"):
+    with pytest.raises(
+        InputError, match="has the rule 'logn × log slope' attached, which would act twice; detach it first"
+    ):
         attach(model, ACTING)
     assert torch.equal(logits(model, tokens(1, 20)), once)
     with attached(model, lambda call: None), pytest.raises(InputError, match="detach the rule when that has ended"):
@@ -103,7 +118,7 @@ def test_a_watcher_sees_what_the_rule_made(tiny: Any) -> None:
         logits(model, tokens(1, 20))
     assert model.config._attn_implementation == "attnlim_sdpa"
     plain, scaled = seen[0], seen[3]
-    factor = torch.from_numpy(logn(4).parts(np.arange(20)).query)[:, None]
+    factor = torch.tensor(logn(4).parts(np.arange(20)).query)[:, None]
     torch.testing.assert_close(scaled.query[0].double(), plain.query[0].double() * factor, rtol=1e-6, atol=0)
     assert torch.equal(plain.key, scaled.key)
 
@@ -136,7 +151,7 @@ def test_a_copy_keeps_its_rule(tiny: Any) -> None:
 
 SCALED_CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "yarn": ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 64}}),
-    "longrope": ("phi3", {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "original_max_position_embeddings": 64}}),
+    "longrope": ("phi3", {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}, "original_max_position_embeddings": 64}),
     "llama4": ("llama4_text", {"num_hidden_layers": 4, "num_local_experts": 2}),
     "ministral": ("ministral3", {}),
     "yarn of gpt-oss": ("gpt_oss", {"num_local_experts": 2, "num_experts_per_tok": 1}),
@@ -182,7 +197,9 @@ def test_models_without_attention_and_of_two_halves() -> None:
     )
     with pytest.raises(InputError, match="no softmax attention reached the hook"):
         attach(mamba, ACTING)
-    t5 = AutoModel.from_config(CONFIG_MAPPING["t5"](vocab_size=97, d_model=16, d_ff=16, num_layers=1, num_heads=2, d_kv=8))
+    t5 = AutoModel.from_config(
+        CONFIG_MAPPING["t5"](vocab_size=97, d_model=16, d_ff=16, num_layers=1, num_heads=2, d_kv=8)
+    )
     with pytest.raises(InputError, match="is an encoder-decoder"):
         attach(t5, ACTING)
     vit = AutoModel.from_config(CONFIG_MAPPING["vit"](hidden_size=16, num_hidden_layers=1, num_attention_heads=2))
@@ -240,7 +257,12 @@ def test_layers_that_share_a_module() -> None:
     from transformers import CONFIG_MAPPING, AutoModel
 
     config = CONFIG_MAPPING["albert"](
-        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, embedding_size=16
+        vocab_size=97,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        embedding_size=16,
     )
     model = AutoModel.from_config(config).eval()
     plain = logits(model, tokens(1, 20))

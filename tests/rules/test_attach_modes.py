@@ -28,10 +28,12 @@ def block_diagonal() -> torch.Tensor:
     return (document[:, None] == document) & torch.ones(len(document), len(document), dtype=torch.bool).tril()
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma2", "gemma3", "gpt2", "gpt-oss"])
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "mistral", "gemma2", "gemma3", "gpt2"])
 def test_packed_documents_begin_anew(kind: str, tiny: Any) -> None:
     model = tiny(kind)
     documents, ids, positions = packed()
+    wanted = torch.cat([logits(model, one) for one in documents], dim=1)
+    assert float((logits(model, ids, position_ids=positions) - wanted).abs().max()) < SAME  # the model keeps them apart
     attach(model, ACTING)
     wanted = torch.cat([logits(model, one) for one in documents], dim=1)
     found = logits(model, ids, position_ids=positions)
@@ -65,7 +67,7 @@ def test_documents_that_do_not_begin_anew_are_caught(tiny: Any) -> None:
     attach(model, logn(4))
     wanted = torch.cat([logits(model, one) for one in documents], dim=1)
     detach(model)
-    factor = torch.from_numpy(logn(4).parts(np.arange(sum(LENGTHS))).query).float()[:, None]
+    factor = torch.tensor(logn(4).parts(np.arange(sum(LENGTHS))).query).float()[:, None]
     with attached(model, lambda call: call.query * factor):
         found = logits(model, ids, position_ids=positions)
     assert float((found - wanted).abs().max()) > 0.1
@@ -81,37 +83,40 @@ def test_narrow_numbers_are_multiplied_in_float32(tiny: Any) -> None:
         logits(model, tokens(1, 40))
     plain, scaled = seen[0].query, seen[3].query
     assert scaled.dtype == torch.bfloat16
-    factor = torch.from_numpy(logn(4).parts(np.arange(40)).query)[:, None]
-    # rounded once: within half a unit of bfloat16's last place, 2^-9, and a little for float32's own rounding
+    factor = torch.tensor(logn(4).parts(np.arange(40)).query)[:, None]
+    # rounded once: within half a unit of bfloat16's last place, 2^-8, and a little for float32's own rounding
     error = ((scaled.double() - plain.double() * factor).abs() / (plain.double() * factor).abs().clamp(min=1e-30)).max()
-    assert float(error) <= 2**-9 * 1.001
+    assert float(error) <= 2**-8 * 1.001
     narrow = (plain * factor.to(torch.bfloat16)).double()
-    assert float(((narrow - plain.double() * factor).abs() / (plain.double() * factor).abs().clamp(min=1e-30)).max()) > 2**-9 * 1.3
+    assert (
+        float(((narrow - plain.double() * factor).abs() / (plain.double() * factor).abs().clamp(min=1e-30)).max())
+        > 2**-8 * 1.3
+    )
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gpt2"])
-def test_compiled_as_one_graph(kind: str, masked: bool, tiny: Any) -> None:
-    """torch.compile(fullgraph=True) with the backend "aot_eager", which traces all and generates no code."""
+def compiled(model: Any) -> Any:
+    """As one graph, by the backend "aot_eager": it traces everything, gradients too, and generates no code."""
     torch._dynamo.reset()
-    model = tiny(kind)
+    return torch.compile(model, backend="aot_eager", fullgraph=True)
+
+
+def test_compiled_with_padding_and_a_window(tiny: Any) -> None:
+    model = tiny("mistral")
     attach(model, ACTING)
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    for length in (12, 40):
-        ids, mask = left_padded([tokens(1, length, 0)[0], tokens(1, length - 5, 1)[0]])
-        given = {"attention_mask": mask} if masked else {}
-        assert float((logits(compiled, ids, **given, use_cache=False) - logits(model, ids, **given)).abs().max()) < SAME
+    ids, mask = left_padded([tokens(1, 40, 0)[0], tokens(1, 35, 1)[0]])
+    found = logits(compiled(model), ids, attention_mask=mask, use_cache=False)
+    assert float((found - logits(model, ids, attention_mask=mask)).abs().max()) < SAME
 
 
-def test_the_compiled_rule_follows_its_parameters(tiny: Any) -> None:
-    torch._dynamo.reset()
+def test_compiled_it_follows_its_parameters(tiny: Any) -> None:
     model = tiny("llama")
     attach(model, ssmax())
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    first = logits(compiled, tokens(1, 20), use_cache=False)
+    fast = compiled(model)
+    first = logits(fast, tokens(1, 20), use_cache=False)
+    assert float((first - logits(model, tokens(1, 20))).abs().max()) < SAME
     with torch.no_grad():
         model.model.layers[0].self_attn.attnlim_rule.scale.mul_(2.0)
-    found = logits(compiled, tokens(1, 20), use_cache=False)
+    found = logits(fast, tokens(1, 20), use_cache=False)
     assert float((found - first).abs().max()) > 0.01
     assert float((found - logits(model, tokens(1, 20))).abs().max()) < SAME
 
@@ -124,7 +129,7 @@ def test_gradients_with_checkpointing(tiny: Any) -> None:
         attach(model, ACTING * ssmax())
         model.train()
         if checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            model.gradient_checkpointing_enable()
         ids, mask = left_padded([tokens(1, 20, 0)[0], tokens(1, 13, 1)[0]])
         model(input_ids=ids, attention_mask=mask, use_cache=False).logits.square().mean().backward()
         found.append({name: weight.grad for name, weight in model.named_parameters()})

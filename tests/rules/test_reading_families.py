@@ -103,11 +103,14 @@ def test_who_has_layers_without_rotary_positions(model_type: str) -> None:
         if re.search(r"= apply_rotary\w*\(", line):
             depth = len(line) - len(line.lstrip())
             above = next(
-                other for other in reversed(lines[:number]) if other.strip() and len(other) - len(other.lstrip()) < depth
+                other
+                for other in reversed(lines[:number])
+                if other.strip() and len(other) - len(other.lstrip()) < depth
             )
             conditions.add(above.strip())
     by_layer = any(
-        re.search(r"use_rope|sliding_window|is_sliding|is_local|position_embeddings is not None", one) for one in conditions
+        re.search(r"use_rope|sliding_window|is_sliding|is_local|position_embeddings is not None", one)
+        for one in conditions
     )
     expected = family is not None and family.without_rotary not in ("", "all")
     if model_type in ("granitemoe", "granite"):  # no condition on the layer: a key for all of them
@@ -154,7 +157,19 @@ def test_a_config_that_says_nothing_is_read_as_the_class_fills_it(model_type: st
 
 @pytest.mark.parametrize(
     "model_type",
-    ["llama", "qwen3", "glm", "glm4", "phi", "stablelm", "persimmon", "nemotron", "gpt_neox", "deepseek_v3", "minicpm3"],
+    [
+        "llama",
+        "qwen3",
+        "glm",
+        "glm4",
+        "phi",
+        "stablelm",
+        "persimmon",
+        "nemotron",
+        "gpt_neox",
+        "deepseek_v3",
+        "minicpm3",
+    ],
 )
 def test_how_many_dimensions_turn(model_type: str) -> None:
     from tests.rules.real_configs import module_class

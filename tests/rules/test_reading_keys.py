@@ -65,13 +65,18 @@ FAMILIES = {
 
 @pytest.mark.parametrize(
     ("model_type", "key"),
-    [*((name, "rope_parameters") for name in FAMILIES), *((name, "rope_scaling") for name in ("llama", "phi3", "olmo3"))],
+    [
+        *((name, "rope_parameters") for name in FAMILIES),
+        *((name, "rope_scaling") for name in ("llama", "phi3", "olmo3")),
+    ],
 )
 def test_every_combination_of_keys(model_type: str, key: str) -> None:
     compared = 0
     for table in tables():
         old = key == "rope_scaling"
-        given = {("type" if name == "rope_type" and old and model_type != "olmo3" else name): v for name, v in table.items()}
+        given = {
+            ("type" if name == "rope_type" and old and model_type != "olmo3" else name): v for name, v in table.items()
+        }
         if model_type == "olmo3" and not old:
             given = {"full_attention": given, "sliding_attention": {"rope_type": "default"}}
         settings = FAMILIES[model_type] | {key: given}
@@ -124,13 +129,21 @@ def test_which_key_wins(model_type: str, settings: dict[str, Any]) -> None:
         assert reading.parts(0).cos_sin == pytest.approx(rotary.attention_scaling, rel=1e-12)
         return
     for layer, label in enumerate(config.layer_types):
-        assert reading.parts(0, layer=layer).cos_sin == pytest.approx(getattr(rotary, f"{label}_attention_scaling"), rel=1e-12)
+        assert reading.parts(0, layer=layer).cos_sin == pytest.approx(
+            getattr(rotary, f"{label}_attention_scaling"), rel=1e-12
+        )
 
 
 def test_phi_moe_changes_for_the_whole_sequence() -> None:
     import torch
 
-    rope = {"type": "longrope", **LISTS, "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096}
+    rope = {
+        "type": "longrope",
+        **LISTS,
+        "short_mscale": 1.1,
+        "long_mscale": 1.3,
+        "original_max_position_embeddings": 4096,
+    }
     settings = SMALL | {"rope_scaling": rope}
     config = CONFIG_MAPPING["phimoe"](**copy.deepcopy(settings))
     rotary = module_class(config, "RotaryEmbedding")(config)

@@ -9,7 +9,16 @@ import sys
 
 import numpy as np
 import pytest
-from tests.rules.real_configs import ELSEWHERE, FOLDER, IN_TRANSFORMERS, NAMES, attention, real, rotary_amplitude, transformers_config
+from tests.rules.real_configs import (
+    ELSEWHERE,
+    FOLDER,
+    IN_TRANSFORMERS,
+    NAMES,
+    attention,
+    real,
+    rotary_amplitude,
+    transformers_config,
+)
 
 from attnlim.rules import Reading, Rule, read
 

@@ -1,21 +1,26 @@
-"""What an audit will take: measured on short contexts, extended by the two ways in which a forward grows."""
+"""What an audit will take: measured on short contexts, extended by the two ways in which a pass over a window grows."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
+from attnlim.audit.head_wishes import measure_wishes
 from attnlim.audit.measure import Plan
 from attnlim.audit.probing import probe
 from attnlim.audit.sampling import sample_rows
 from attnlim.core.seeds import generator
+from attnlim.models.next_token import LOGITS_AT_ONCE
 
 SHORT, LONG = 256, 1024
 # what the watching itself holds beside the model: scores, exponentials, gaps and float64 keys of a chunk
 WATCHING_BYTES = 100 * 2**20
+# the allocator's share of what a backward pass holds: tensors of many sizes come and go between those that stay
+ALLOCATOR = 2.5
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Estimate:
     """Of a whole audit.
 
     Attributes:
-        seconds: wall time, from timed forwards of at most 1024 tokens; right to about a third.
+        seconds: wall time, from timed passes over at most 1024 tokens; right to about a third.
         memory: bytes at the peak: on a CPU of the whole process, elsewhere on the device.
     """
 
@@ -32,19 +37,26 @@ class Estimate:
 
 
 def estimate(plan: Plan) -> Estimate:
-    """Time two short forwards of ``plan`` and extend them as a·n + b·n² to all its cells."""
+    """Time passes of ``plan`` over two short contexts and extend them as a·n + b·n² to all its cells."""
+    seconds = _extended(plan, _probing_seconds)
+    if plan.sensitivity:
+        seconds += _extended(plan, _wishing_seconds)
+    return Estimate(seconds, _memory(plan))
+
+
+def _extended(plan: Plan, timed: Callable[[Plan, int], float]) -> float:
+    """Seconds of one kind of cell over all contexts and windows."""
     longest = plan.contexts[-1]
     sizes = sorted({min(SHORT, longest), min(LONG, longest)})
-    _seconds(plan, sizes[0])  # the first forward also pays for memory and kernels that later ones find ready
+    timed(plan, sizes[0])  # the first pass also pays for memory and kernels that later ones find ready
     # the faster of two: what else runs on the machine only ever adds
-    times = [min(_seconds(plan, n), _seconds(plan, n)) for n in sizes]
+    times = [min(timed(plan, n), timed(plan, n)) for n in sizes]
     linear, square = times[0] / sizes[0], 0.0
     if len(sizes) == 2:
         square = max(0.0, (times[1] / sizes[1] - times[0] / sizes[0]) / (sizes[1] - sizes[0]))
         linear = max(0.0, times[1] / sizes[1] - square * sizes[1])
     windows = len(plan.windows.starts)
-    seconds = sum(windows * (linear * n + square * n**2) for n in plan.contexts)
-    return Estimate(seconds, _memory(plan))
+    return sum(windows * (linear * n + square * n**2) for n in plan.contexts)
 
 
 def _memory(plan: Plan) -> int:
@@ -53,7 +65,8 @@ def _memory(plan: Plan) -> int:
     size = next(plan.model.parameters()).element_size()
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     inner = max(inner) if isinstance(inner, (list, tuple)) else inner
-    weights = sum(weight.nbytes for weight in plan.model.base_model.parameters())
+    measured = plan.model if plan.sensitivity else plan.model.base_model
+    weights = sum(weight.nbytes for weight in measured.parameters())
     activations = longest * (8 * config.hidden_size + 3 * inner) * size
     n_heads = max(layer.n_heads for layer in plan.parts.layers)
     pairs = 0
@@ -62,8 +75,12 @@ def _memory(plan: Plan) -> int:
     if any(layer.sliding_window and layer.sliding_window < longest for layer in plan.parts.layers):
         pairs += longest**2 * (size if plan.attributes["attention"] == "eager" else 1)
     keys = 16 * longest * config.hidden_size  # key and query rows in float64, with as many key heads as heads at most
+    backward = 0.0
+    if plan.sensitivity:  # what every block keeps, the gradients inside one, its n² again, and logits with theirs
+        kept = 2 * longest * config.hidden_size * size * len(plan.parts.layers)
+        backward = ALLOCATOR * (kept + 2 * activations) + 2 * pairs + 4 * 4 * LOGITS_AT_ONCE
     standing = max(weights, _resident()) if plan.attributes["device"] == "cpu" else weights
-    return int(standing + activations + pairs + keys + WATCHING_BYTES)
+    return int(standing + max(activations + pairs + keys + WATCHING_BYTES, activations + pairs + backward))
 
 
 def _resident() -> int:
@@ -75,9 +92,15 @@ def _resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _seconds(plan: Plan, n_tokens: int) -> float:
+def _probing_seconds(plan: Plan, n_tokens: int) -> float:
     causal = all(layer.causal for layer in plan.parts.layers)
     rows = sample_rows(n_tokens, plan.n_rows, causal, generator(plan.seed, "estimate", n_tokens))
     start = time.perf_counter()
     probe(plan.model, plan.windows.ids(0, n_tokens), torch.from_numpy(rows), plan.parts, k_min=plan.k_min)
+    return time.perf_counter() - start
+
+
+def _wishing_seconds(plan: Plan, n_tokens: int) -> float:
+    start = time.perf_counter()
+    measure_wishes(plan.model, plan.windows.ids(0, n_tokens), plan.parts, n_tokens.bit_length())
     return time.perf_counter() - start

@@ -13,6 +13,7 @@ import xarray as xr
 
 import attnlim
 from attnlim.audit.assemble import MEANS, SCHEMA, Margins, assemble, summarise_rows
+from attnlim.audit.head_wishes import COST, check_wishes, measure_wishes, wish_variables
 from attnlim.audit.probing import Anatomy, anatomy, probe
 from attnlim.audit.sampling import sample_rows
 from attnlim.audit.wording import verdict
@@ -20,6 +21,7 @@ from attnlim.context.phases import DILUTED_ABOVE, FROZEN_BELOW
 from attnlim.core.cells import Arrays, Cell, run_cells
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.core.seeds import generator
+from attnlim.models.forward_cost import forward_cost
 from attnlim.models.loading import fingerprint, trained_length
 from attnlim.models.text import Text, Windows, cut_windows, read_text
 
@@ -63,6 +65,7 @@ class Plan:
         margins: of the phases.
         parts: the model's anatomy.
         attributes: provenance kept with the data.
+        sensitivity: whether to measure which way each head would rather go.
     """
 
     model: Any
@@ -74,20 +77,24 @@ class Plan:
     margins: Margins
     parts: Anatomy
     attributes: dict[str, Any]
+    sensitivity: bool = False
 
     def cells(self) -> list[Cell]:
-        """One cell for every context and window, short contexts first."""
-        return [
-            Cell(f"context-{n}-window-{w}", {"n_tokens": n, "window": w}, _cost(self.model, n))
-            for n in self.contexts
-            for w in range(len(self.windows.starts))
+        """One cell for every context and window, short contexts first; then one each for its sensitivity."""
+        places = [(n, w) for n in self.contexts for w in range(len(self.windows.starts))]
+        costs = {n: forward_cost(self.model, n) for n in self.contexts}
+        probing = [Cell(f"context-{n}-window-{w}", {"n_tokens": n, "window": w}, costs[n]) for n, w in places]
+        return probing + [
+            Cell(f"sensitivity-{n}-window-{w}", {"n_tokens": n, "window": w, "wishes": True}, COST * costs[n])
+            for n, w in places
+            if self.sensitivity
         ]
 
     def bytes_on_disk(self) -> int:
         """What the run folder and its cells take at most: float64 samples of every cell, twice, and the report."""
         heads = len(self.parts.layers) * max(layer.n_heads for layer in self.parts.layers)
         cells = len(self.contexts) * len(self.windows.starts)
-        samples = 8 * cells * len(MEANS) * self.contexts[-1].bit_length() * heads
+        samples = 8 * cells * (len(MEANS) + self.sensitivity) * self.contexts[-1].bit_length() * heads
         return 3 * samples + REPORT_BYTES
 
     def identity(self) -> dict[str, Any]:
@@ -106,6 +113,7 @@ class Plan:
             "diluted_above": self.margins.diluted_above,
             "frozen_below": self.margins.frozen_below,
             "threads": torch.get_num_threads(),
+            **({"sensitivity": True} if self.sensitivity else {}),
         }
 
 
@@ -123,6 +131,7 @@ def audit(
     frozen_below: float = FROZEN_BELOW,
     name: str | None = None,
     note: str = "",
+    sensitivity: bool = False,
     progress: Progress = lambda cell, was_stored: None,
 ) -> AuditResult:
     """Measure what attention does in ``model`` as the context grows.
@@ -140,6 +149,8 @@ def audit(
         frozen_below: a head is frozen where it lies below.
         name: the model's name in the verdict; None takes the config's.
         note: what a reader must know of the weights.
+        sensitivity: measure too which way each head would rather go, by one backward pass a window; needs a causal language
+            model with its head.
         progress: told of every finished cell.
 
     Returns:
@@ -147,7 +158,7 @@ def audit(
 
     Raises:
         InputError: bad sizes, a text shorter than the contexts need, a context beyond the trained positions, a
-            model whose attention cannot be hooked, NaN in its hidden states.
+            model whose attention cannot be hooked, NaN in its hidden states, ``sensitivity`` of an encoder or without a head.
 
     Source: κ, its phases and margins are *ours*; b_c after arXiv 2605.12697; γ_c from *Critical attention
     scaling*, Theorem 2.1.
@@ -164,6 +175,7 @@ def audit(
         margins=Margins(diluted_above, frozen_below),
         name=name or getattr(model.config, "_name_or_path", "") or type(model).__name__,
         note=note,
+        sensitivity=sensitivity,
     )
     return run_plan(plan, progress=progress)
 
@@ -181,6 +193,7 @@ def make_plan(
     margins: Margins,
     name: str,
     note: str,
+    sensitivity: bool = False,
 ) -> Plan:
     """Check everything that an audit needs; arguments and errors as for :func:`audit`."""
     check_numbers(n_windows, n_rows, seed, k_min, margins)
@@ -188,6 +201,8 @@ def make_plan(
     windows = cut_windows(tokenizer, text, n_windows, sizes[-1])
     model.eval()
     parts = anatomy(model, windows.ids(0, ANATOMY_TOKENS))
+    if sensitivity:
+        check_wishes(model, parts)
     attributes = {
         "model": name,
         "model_note": note,
@@ -204,7 +219,7 @@ def make_plan(
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "device": str(next(model.parameters()).device),
     }
-    return Plan(model, windows, sizes, n_rows, seed, k_min, margins, parts, attributes)
+    return Plan(model, windows, sizes, n_rows, seed, k_min, margins, parts, attributes, sensitivity)
 
 
 def check_numbers(n_windows: int, n_rows: int, seed: int, k_min: int, margins: Margins) -> None:
@@ -228,18 +243,23 @@ def run_plan(
     n_octaves = plan.contexts[-1].bit_length()
     causal = all(layer.causal for layer in plan.parts.layers)
 
-    def work(n_tokens: int, window: int) -> Arrays:
+    def work(n_tokens: int, window: int, wishes: bool = False) -> Arrays:
+        ids = plan.windows.ids(window, n_tokens)
+        if wishes:
+            return measure_wishes(plan.model, ids, plan.parts, n_octaves)
         rows = sample_rows(n_tokens, plan.n_rows, causal, generator(plan.seed, "rows", n_tokens, window))
-        found = probe(
-            plan.model, plan.windows.ids(window, n_tokens), torch.from_numpy(rows), plan.parts, k_min=plan.k_min
-        )
+        found = probe(plan.model, ids, torch.from_numpy(rows), plan.parts, k_min=plan.k_min)
         return summarise_rows(found, plan.parts, n_octaves)
 
-    found = {
-        (cell.arguments["n_tokens"], cell.arguments["window"]): arrays
-        for cell, arrays in run_cells(plan.cells(), work, cells_folder, progress)
-    }
-    dataset = assemble(found, plan.contexts, len(plan.windows.starts), plan.parts, plan.margins, plan.attributes)
+    probed: dict[tuple[int, int], Arrays] = {}
+    wished: dict[tuple[int, int], Arrays] = {}
+    for cell, arrays in run_cells(plan.cells(), work, cells_folder, progress):
+        found = wished if "wishes" in cell.arguments else probed
+        found[cell.arguments["n_tokens"], cell.arguments["window"]] = arrays
+    n_windows = len(plan.windows.starts)
+    dataset = assemble(probed, plan.contexts, n_windows, plan.parts, plan.margins, plan.attributes)
+    if plan.sensitivity:
+        dataset = dataset.assign(wish_variables(wished, plan.contexts, n_windows))
     words = verdict(dataset)
     return AuditResult(dataset.assign_attrs(verdict=words), words)
 
@@ -255,12 +275,3 @@ def _check_contexts(model: Any, contexts: Sequence[int]) -> tuple[int, ...]:
             f"use --context {trained} or less"
         )
     return sizes
-
-
-def _cost(model: Any, n_tokens: int) -> float:
-    """Relative time of a forward: two operations a weight and token, and the attention's pairs."""
-    config = model.config.get_text_config()
-    embedding = model.get_input_embeddings().weight.numel()
-    weights = sum(weight.numel() for weight in model.base_model.parameters()) - embedding
-    pairs = 2 * config.num_hidden_layers * config.hidden_size
-    return float(2 * weights * n_tokens + pairs * n_tokens**2)

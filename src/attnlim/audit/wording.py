@@ -8,6 +8,8 @@ import math
 import numpy as np
 import xarray as xr
 
+from attnlim.audit.placing import where_heads
+from attnlim.audit.wish_wording import wish_paragraph
 from attnlim.context.phases import PHASES
 from attnlim.core.intervals import IntervalArray, jackknife_mean
 
@@ -17,15 +19,16 @@ RHO_STEP = 0.05
 LARGE_LOGIT = 100.0
 # a share of heads that deserves advice of its own
 MANY = 0.1
-# so many heads of a phase are named one by one
-FEW = 6
 # a layer that gives the first token less has no sink worth the name
 WEAK_SINK = 0.05
 
 
 def verdict(dataset: xr.Dataset) -> str:
-    """What the audit says, one paragraph a line: phases, sink, collapse, disagreements, what is worth trying."""
-    paragraphs = [_phases(dataset), _sink(dataset), _collapse(dataset), _doubts(dataset), _advice(dataset)]
+    """What the audit says, one paragraph a line: phases, sink, collapse, disagreements, wishes, what is worth trying."""
+    paragraphs = [
+        *(_phases(dataset), _sink(dataset), _collapse(dataset), _doubts(dataset)),
+        *(wish_paragraph(dataset), _advice(dataset)),
+    ]
     return "\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
@@ -65,7 +68,8 @@ def _phases(data: xr.Dataset) -> str:
     else:
         told = []
         for name in PHASES:
-            where = _where(data, longest, name) if name in ("diluted", "frozen") and counts[name] else ""
+            inside = data["phase"].sel(context=longest).values == PHASES.index(name)
+            where = where_heads(data, inside) if name in ("diluted", "frozen") and counts[name] else ""
             told.append(f"{counts[name]} {name}{where}")
         text = (
             f"At {longest} tokens, of {total} heads {', '.join(told[:-1])} and {told[-1]}. (Diluted: the number of tokens a "
@@ -199,14 +203,21 @@ def _advice(data: xr.Dataset) -> str:
     longest = int(data.context[-1])
     counts = phase_counts(data, longest)
     placed = sum(counts[name] for name in PHASES)
+    measured = "sensitivity" in data
     told = []
+    if measured:
+        target = 2 * int(data.attrs["trained_length"] or longest)
+        told.append(
+            f"`attnlim rescale MODEL --target {target} --rule calibrate`, which moves each head the way it wants to go beyond the "
+            "trained length and judges it on other text"
+        )
     if data.attrs["n_windows"] > 1:
         if counts["diluted"] > MANY * placed:
             told.append(
                 f"before going beyond {longest} tokens, compare a logit factor of ln n/ln {longest} on the diluted heads "
                 "with none, on held-out text"
             )
-        if counts["frozen"] > MANY * placed:
+        if counts["frozen"] > MANY * placed and not measured:
             told.append(
                 "try logit factors on both sides of 1 (0.9 and 1.1, say) on the frozen heads: they read as few tokens as ever"
             )
@@ -225,36 +236,11 @@ def _advice(data: xr.Dataset) -> str:
             f"{float(logit.max()):.0f}, beyond the {LARGE_LOGIT:.0f} that QK-clip holds training runs to"
         )
     if told:
-        return f"Worth trying: {'; '.join(told)}. A head's phase alone does not say whether it gains from sharpening: measure it."
+        ask = "" if measured else " A head's phase alone does not say whether it gains from sharpening: measure it."
+        return f"Worth trying: {'; '.join(told)}.{ask}"
     if not placed or data.attrs["n_windows"] < 2:
         return ""
     return f"Nothing here asks for another attention scaling up to {longest} tokens."
-
-
-def _where(data: xr.Dataset, context: int, name: str) -> str:
-    """Where the heads of a phase are: each by name while they are few, else the layers that hold most of them."""
-    inside = data["phase"].sel(context=context).values == PHASES.index(name)
-    labels = data.layer.values
-    if inside.sum() <= FEW:
-        names = (f"{labels[i]}.{data['head'].values[j]}" for i, j in np.argwhere(inside))
-        return f" (layer.head {', '.join(names)})"
-    per_layer = inside.sum(axis=1)
-    layers = np.flatnonzero(per_layer)
-    if len(layers) == 1:
-        return f" (all in layer {labels[layers[0]]})"
-    low, high = _densest(per_layer)
-    place = f"layer {labels[low]}" if low == high else f"layers {labels[low]}–{labels[high]}"
-    return f" ({int(per_layer[low : high + 1].sum())} of them in {place})"
-
-
-def _densest(per_layer: np.ndarray) -> tuple[int, int]:
-    """The shortest run of layers that holds at least half of the heads."""
-    n, half = len(per_layer), per_layer.sum() / 2
-    for length in range(1, n + 1):
-        for low in range(n - length + 1):
-            if per_layer[low : low + length].sum() >= half:
-                return low, low + length - 1
-    return 0, n - 1
 
 
 def _count(n: int, what: str) -> str:

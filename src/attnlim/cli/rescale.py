@@ -149,6 +149,7 @@ def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -
     from attnlim.cli.keeping import keep
     from attnlim.cli.progress import progress
     from attnlim.core.runs import RunFolder
+    from attnlim.rules.exporting import export, variant_of
     from attnlim.rules.rescale_run import run_plan
     from attnlim.rules.rescale_tables import bucket_table
 
@@ -163,6 +164,7 @@ def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -
     )
     with progress(plan.cells(), _group, unit="") as told:
         dataset = run_plan(plan, run.cells, told)
+    export(plan, variant_of(plan, dataset, dataset.attrs["recommended"]), run.partial)
     keep(run, dataset, bucket_table, "variants.csv")
     return dataset
 
@@ -187,6 +189,13 @@ def _show(dataset: xr.Dataset, folder: Path, as_json: bool) -> None:
     width = tell(paragraphs, 0)
     _print_table(table, dataset, width)
     print(f"in {folder}: report.html, figures, data.zarr, variants.csv, run.json")
+    how = []
+    if (folder / "attnlim" / "rope_parameters.json").exists():
+        how.append(f"from_pretrained(..., rope_parameters=json.load(open('{folder}/attnlim/rope_parameters.json')))")
+    if (folder / "attnlim" / "rule.json").exists():
+        how.append(f"attnlim.rules.load(model, '{folder}')")
+    if how:
+        print("to use what is recommended:\n  " + "\n  ".join(how))
 
 
 def _print_table(table: Any, dataset: xr.Dataset, width: int) -> None:

@@ -32,7 +32,7 @@ WRITTEN = frozenset(
         "cells.csv",
         "claims.csv",
         "variants.csv",
-        "rule",
+        "attnlim",
         "report.html",
         "figures",
     )

@@ -176,6 +176,9 @@ _TABLE = (
         "audit", "max z", "largest_logit", "largest logit of a row, after the scale", "nats", r"\max_j z_{ij}", OURS
     ),
     Symbol("audit", "i-j", "distance", "mean distance to the tokens attended to", "tokens", "i-j", OURS),
+    Symbol("audit", "g", "sensitivity", "d nll/d ln of a head's logit multiplier", "nats", "g", OURS),
+    Symbol("audit", "Σg", "sensitivity_total", "the same for all heads at once", "nats", r"\sum g", OURS),
+    Symbol("audit", "nll", "nll", "mean loss of the next token", "nats", r"\mathrm{nll}", OURS),
 )
 
 _BY_NAME = {(entry.package, entry.name): entry for entry in _TABLE}

@@ -53,8 +53,8 @@ def compare(first: Rule, second: Rule, last: int | None = None) -> tuple[Compari
 
     >>> from attnlim.rules import logn, ministral
     >>> found = compare(logn(2048), ministral(2048), last=8191)[0]
-    >>> found.first_difference, found.position
-    (2048, 6144)
+    >>> found.first_difference, found.position, round(found.largest, 4)
+    (2048, 2048, 1.0692)
     """
     ends = [reach(rule) if isinstance(rule, Reading) else FAR for rule in (first, second)]
     readings = [rule for rule in (first, second) if isinstance(rule, Reading)]

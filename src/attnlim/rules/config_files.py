@@ -66,10 +66,9 @@ def number(key: str, value: Any, least: float = 0.0) -> float:
     Raises:
         InputError: not a finite number of at least ``least``.
     """
-    told = None if isinstance(value, str) else value
-    return real_number(
-        key, value if told is not None else None, above=least, closed=True, advice="mend it in the config"
-    )
+    if isinstance(value, str | bool):
+        raise InputError(f"{key} must be a number, got {value!r}; mend it in the config")
+    return real_number(key, value, above=least, closed=True, advice="mend it in the config")
 
 
 def facts_of(source: Mapping[str, Any] | str | PathLike[str]) -> Facts:

@@ -46,28 +46,23 @@ def distances(rule: Rule, dataset: xr.Dataset, audited: Rule | None = None) -> x
                 f"the audit has a layer {max(layers)}, the config {one.n_layers} layers; give the audit of that model"
             )
     measured = dataset["critical_multiplier"]
-    values = measured.transpose("context", "layer", "head").values
-    factor = np.array(
-        [
-            [_multiplier(rule, int(n), layer) / _multiplier(audited, int(n), layer) for layer in layers]
-            for n in measured.context
-        ]
-    )
+    ordered = measured.transpose("context", "layer", "head")
+    found = np.full(ordered.shape, math.nan)
+    for place, n in enumerate(ordered["context"].values):
+        for row, layer in enumerate(layers):
+            factor = _multiplier(rule, int(n), layer) / _multiplier(audited, int(n), layer)
+            found[place, row] = factor / ordered.values[place, row]
     about = {"long_name": "distance from criticality under the rule", "units": "dimensionless", "symbol": "γ/γ_c"}
-    found = measured.transpose("context", "layer", "head").copy(data=factor[:, :, None] / values)
-    return found.assign_attrs(about).rename("criticality")
+    return ordered.copy(data=found).assign_attrs(about).rename("criticality")
 
 
-def _multiplier(rule: Rule | None, n_tokens: int, layer: int) -> float:
-    """One number for the whole logit."""
+def _multiplier(rule: Rule | None, n_tokens: int, layer: int) -> np.ndarray:
+    """One number for the whole logit, or one a head."""
     if rule is None:
-        return 1.0
-    if any(factor.per_head for factor in rule.factors):
-        return math.nan
+        return np.ones(())
     logit = rule.parts(n_tokens - 1, n_tokens, layer=layer).logit
-    turned = whole = 1
+    share = 1.0
     if isinstance(rule, Reading) and rule.head_dim and rule.rotary_dim is not None:
-        turned, whole = rule.rotary_dim, rule.head_dim
-        if any(kind.layers and layer in kind.layers and not kind.rotary for kind in rule.kinds):
-            turned = 0
-    return float(logit.rotary) * turned / whole + float(logit.other) * (1 - turned / whole)
+        still = any(layer in kind.layers and not kind.rotary for kind in rule.kinds)
+        share = 0.0 if still else rule.rotary_dim / rule.head_dim
+    return np.asarray(share * logit.rotary + (1 - share) * logit.other)

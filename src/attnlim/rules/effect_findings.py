@@ -23,9 +23,9 @@ def effects(facts: Facts, reading: Reading) -> list[Finding]:
 
 def reach(reading: Reading) -> int:
     """The last position of the range that a reading is looked at over."""
-    lengths = [reading.declared_length or 0, reading.trained_length or 0]
-    lengths += [int(rope.factor * rope.original) for rope in reading.ropes if rope.original and rope.factor > 1]
-    return max([*lengths, 2]) - 1 if any(lengths) else FAR
+    stretched = [int(rope.factor * rope.original) for rope in reading.ropes if rope.original and rope.factor > 1]
+    length = max([reading.declared_length or 0, *stretched]) or reading.trained_length
+    return max(length, 2) - 1 if length else FAR
 
 
 def begins_at(reading: Reading, kind: LayerKind, last: int | None = None) -> int | None:

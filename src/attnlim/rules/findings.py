@@ -35,7 +35,7 @@ class Finding:
 def size(applied: float, meant: float, position: int | None = None) -> str:
     """The size of an error in words.
 
-    >>> size(1.0, 1.2965), size(1.0, 1.2079, 131072)
+    >>> size(1.0, 1.2968), size(1.0, 1.2079, 131072)
     ('logits × 1.000 instead of 1.297', 'logits × 1.000 instead of 1.208 at 131072')
     """
     where = "" if position is None else f" at {position}"

@@ -30,7 +30,7 @@ def query_findings(facts: Facts, reading: Reading, query: Rule) -> list[Finding]
         *_learned(facts),
         *_switched_off(facts),
         *_no_layers(reading, query),
-        *_beyond_reach(reading, query),
+        *_flat(reading, query),
     ]
 
 
@@ -163,23 +163,7 @@ def _no_layers(reading: Reading, query: Rule) -> list[Finding]:
     ]
 
 
-def _beyond_reach(reading: Reading, query: Rule) -> list[Finding]:
-    """A rule whose first step lies where the model does not reach, or whose slope is 0."""
-    from attnlim.rules.effect_findings import reach
-
-    found = []
-    for factor in (one for one in reading.factors if one.place == "query" and "trained" in one.parameters):
-        if factor.parameters.get("slope") == 0:
-            found.append(Finding("does-nothing", "note", f"The rule {query.name} has slope 0: its factor is 1.", 1, 1))
-        elif factor.name != "beam" and int(factor.parameters["trained"]) > reach(reading) + 1:
-            length = int(factor.parameters["trained"])
-            found.append(
-                Finding(
-                    "does-nothing",
-                    "note",
-                    f"The rule {query.name} begins at {length} tokens, beyond the {reach(reading) + 1} that the model declares.",
-                    1,
-                    1,
-                )
-            )
-    return found
+def _flat(reading: Reading, query: Rule) -> list[Finding]:
+    if not any(one.parameters.get("slope") == 0 for one in reading.factors if one.place == "query"):
+        return []
+    return [Finding("does-nothing", "note", f"The rule {query.name} has slope 0: its factor is 1.", 1, 1)]

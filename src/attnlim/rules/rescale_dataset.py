@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ class Course:
     Attributes:
         names: what was tried on the set to stop on, in order.
         losses: of each, mean beyond the trained length, nats.
+        constant: the factor that was best; NaN where none was tried.
         taken: the steps that were taken.
         begun: the start that was best.
         derivatives: one (n_windows, n_layers, n_heads) a round, nats per unit of slope.
@@ -43,6 +45,7 @@ class Course:
 
     names: list[str] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
+    constant: float = math.nan
     taken: list[str] = field(default_factory=list)
     begun: str = ""
     derivatives: list[NDArray[np.float64]] = field(default_factory=list)
@@ -155,6 +158,7 @@ def assemble(plan: Plan, tested: Tested, course: Course) -> xr.Dataset:
         attrs={
             "kind": KIND,
             "block": block,
+            "constant": course.constant,
             "begun": course.begun,
             "taken": json.dumps(course.taken),
             **plan.attributes,

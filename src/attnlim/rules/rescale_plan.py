@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ class Plan:
         """All of them, with a place for what is only chosen on the way."""
         variants = list(self.variants)
         if self.constants:
-            variants.append(replace(constant_variant(self.constants[0]), name="constant"))
+            variants.append(constant_variant(self.constants[0], "constant"))
         if self.starts:
             variants.append(slope_variant("calibrated", "", self.trained, 0.0))
         return self.fit_cells() + self.test_cells(variants)

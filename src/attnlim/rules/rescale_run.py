@@ -125,9 +125,9 @@ def _best_constant(runner: _Runner, course: Course) -> Variant:
         variant = constant_variant(value)
         losses[value] = course.note(variant.name, runner.nll("stop", variant), runner.plan.trained)
     best = min(losses, key=losses.__getitem__)
-    chosen = constant_variant(best)
+    course.constant = best
     words = f"every logit × {best:g}, the best of {', '.join(f'{value:g}' for value in losses)} on text of its own"
-    return Variant("constant", words, chosen.rule)
+    return constant_variant(best, "constant", words)
 
 
 def _calibrated(runner: _Runner, course: Course) -> Variant:

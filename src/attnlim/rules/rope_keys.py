@@ -247,6 +247,8 @@ def _refused(facts: Facts, rope: Rope) -> list[Finding]:
     told = rope.given.get("rope_type", rope.given.get("type"))
     if told == "su" and "original_max_position_embeddings" not in rope.given:
         why.append("the old rope type 'su' with original_max_position_embeddings outside the rope parameters")
+    if facts.family.longrope_names and rope.kind not in ("default", "longrope"):
+        why.append(f"rope type {rope.kind} on a {facts.model_type}, which takes LongRoPE alone")
     if (
         facts.family.short_long
         and rope.kind != "default"

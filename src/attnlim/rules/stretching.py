@@ -55,8 +55,8 @@ def check_stretchable(model: Any) -> list[Any]:
     name = type(model).__name__
     rotaries = [module for module in model.modules() if _is_rotary(module)]
     for rotary in rotaries:
-        for kind, parameters in _parameters(rotary.config).items():
-            if kind != LOCAL and parameters is not None and parameters.get("rope_type", "default") != "default":
+        for kind, parameters in _by_kind(rotary.config.rope_parameters or {}).items():
+            if kind != LOCAL and parameters and parameters.get("rope_type", "default") != "default":
                 raise InputError(
                     f"{name}: its config stretches its frequencies already (rope type {parameters['rope_type']!r}); "
                     "rescale extends models with plain rotary positions, give the checkpoint from before that extension"
@@ -78,12 +78,33 @@ def _positional(key: str) -> bool:
     return any(word in key.rpartition(".")[2] for word in ("position", "wpe", "embed_pos"))
 
 
-def _parameters(config: Any) -> dict[str | None, Any]:
+def _by_kind(given: dict[str, Any]) -> dict[str | None, Any]:
     """Rotary parameters by layer type; one entry under None where all layers share them."""
-    given = getattr(config, "rope_parameters", None) or {}
-    nested = {key: value for key, value in given.items() if isinstance(value, dict) or value is None}
-    nested = {key: value for key, value in nested.items() if key.endswith("_attention")}
-    return dict(nested) if nested else {None: given}
+    nested: dict[str | None, Any] = {key: value for key, value in given.items() if key.endswith("_attention")}
+    return nested or {None: given}
+
+
+def stretched_parameters(model: Any, factor: float, attention_factor: float = 1.0) -> dict[str, Any]:
+    """The ``rope_parameters`` of a config with YaRN's frequencies, for ``from_pretrained(..., rope_parameters=...)``.
+
+    Args:
+        model: as for :func:`stretched`.
+        factor: s, target over trained length, at least 1.
+        attention_factor: on cos and sin, dimensionless.
+
+    Returns:
+        A dictionary like the config's own; by layer type where that is. Empty for a model without positions.
+    """
+    found = copy.deepcopy(getattr(model.config.get_text_config(), "rope_parameters", None) or {})
+    for kind, parameters in _by_kind(found).items():
+        if kind != LOCAL and parameters:
+            parameters.update(
+                rope_type="yarn",
+                factor=factor,
+                attention_factor=attention_factor,
+                original_max_position_embeddings=trained_length(model),
+            )
+    return found
 
 
 def _stretch(model: Any, rotary: Any, factor: float, attention_factor: float) -> None:
@@ -91,15 +112,10 @@ def _stretch(model: Any, rotary: Any, factor: float, attention_factor: float) ->
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     config = copy.deepcopy(rotary.config)
-    for kind, parameters in _parameters(config).items():
-        if kind == LOCAL or parameters is None:
+    config.rope_parameters = stretched_parameters(model, factor, attention_factor)
+    for kind, parameters in _by_kind(config.rope_parameters).items():
+        if kind == LOCAL or not parameters:
             continue
-        parameters.update(
-            rope_type="yarn",
-            factor=factor,
-            attention_factor=attention_factor,
-            original_max_position_embeddings=trained_length(model),
-        )
         prefix = "" if kind is None else f"{kind}_"
         held = rotary._buffers[f"{prefix}inv_freq"]
         settings = {} if kind is None else {"layer_type": kind}

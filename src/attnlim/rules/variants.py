@@ -86,9 +86,9 @@ def critical_variant(trained: int, exponent: Any) -> Variant:
     )
 
 
-def constant_variant(value: float) -> Variant:
+def constant_variant(value: float, name: str | None = None, words: str | None = None) -> Variant:
     """One number on every logit at every position."""
-    return Variant(f"constant {value:g}", f"every logit × {value:g}", constant(value))
+    return Variant(name or f"constant {value:g}", words or f"every logit × {value:g}", constant(value))
 
 
 def slope_variant(name: str, words: str, trained: int, slope: Any) -> Variant:

@@ -1,0 +1,273 @@
+"""A whole comparison on a small decoder: resumed to the same bits, judged by what is known of it, refused where it must be."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from tests.rules.rescaling import TRAINED, Letters, decoder, loaded, text
+
+from attnlim.core.checks import InputError
+from attnlim.models.loading import LoadedModel
+from attnlim.models.text import Text
+from attnlim.rules.audited_heads import heads_of
+from attnlim.rules.exporting import export, variant_of
+from attnlim.rules.rescale_dataset import BEYOND, WITHIN, buckets, pair
+from attnlim.rules.rescale_plan import Plan, make_plan
+from attnlim.rules.rescale_run import run_plan
+from attnlim.rules.rescale_tables import bucket_table, variant_table
+from attnlim.rules.rescale_words import recommended, verdict
+from attnlim.rules.sidecar import load
+from attnlim.rules.variant_running import window_nll
+
+# room for eight needles of a letter a token
+TARGET = 640
+
+
+def _audit(n_layers: int = 2, n_heads: int = 4, **changed: Any) -> xr.Dataset:
+    per_head = (("context", "layer", "head"), np.linspace(0.1, 1.2, n_layers * n_heads).reshape(1, n_layers, n_heads))
+    return xr.Dataset(
+        {
+            "critical_exponent": per_head,
+            "critical_multiplier": per_head,
+            "kappa": per_head,
+            "phase": (("context", "layer", "head"), np.ones((1, n_layers, n_heads), dtype=np.int8)),
+            "most_visible": (("context", "layer"), [[TRAINED, *[TRAINED] * (n_layers - 1)]]),
+        },
+        coords={"context": [TRAINED], "layer": np.arange(n_layers), "head": np.arange(n_heads)},
+        attrs={"kind": "attnlim.audit", **changed},
+    )
+
+
+def _plan(**settings: Any) -> Plan:
+    names = settings.pop("names", ["calibrate"])
+    return make_plan(loaded(settings.pop("model", None)), [text(8 * TARGET)], TARGET, names, audit=_audit(), **settings)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cells")
+
+
+@pytest.fixture(scope="module")
+def found(stored: Path) -> xr.Dataset:
+    return run_plan(_plan(), stored)
+
+
+def test_every_variant_is_measured_on_the_same_tokens(found: xr.Dataset) -> None:
+    names = found["variant"].values.tolist()
+    assert names == ["raw", "none", "yarn", "longrope", "ssmax", "qwen", "steps", "critical", "constant", "calibrated"]
+    assert np.isnan(found["nll"].values).sum() == len(names) * 2  # the first token of each window
+    assert found["nll"].shape == (len(names), 2, TARGET)
+
+
+def test_losses_are_those_of_the_variants(found: xr.Dataset) -> None:
+    plan = _plan()
+    for variant in plan.variants[:3]:
+        nll = window_nll(plan.model, plan.windows["test"][1], variant, plan.stretch)
+        np.testing.assert_allclose(found["nll"].sel(variant=variant.name)[1], nll, rtol=1e-9)
+
+
+def test_buckets_cover_the_target_once(found: xr.Dataset) -> None:
+    places = buckets(TRAINED, TARGET)
+    inner = [place for name, place in places.items() if name not in (WITHIN, BEYOND)]
+    assert inner[0][0] == 0 and inner[-1][1] == TARGET
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(inner))
+    beyond = found["nll"].sel(variant="yarn")[:, TRAINED:].mean()
+    assert float(found["bucket_nll"].sel(variant="yarn", bucket=BEYOND)) == pytest.approx(float(beyond), rel=1e-12)
+
+
+def test_differences_are_paired_and_none_is_their_zero(found: xr.Dataset) -> None:
+    at_none = found.sel(variant="none")
+    assert (at_none["difference"] == 0).all() and (at_none["difference_high"] == 0).all()
+    spared = found.sel(variant=["qwen", "steps", "critical", "calibrated"], bucket=WITHIN)
+    assert (spared["difference"] == 0).all()
+    apart = pair(found, "yarn", "none", BEYOND)
+    assert float(apart.estimate) == pytest.approx(
+        float(found["difference"].sel(variant="yarn", bucket=BEYOND)), rel=1e-9
+    )
+
+
+def test_a_calibration_is_at_least_as_good_as_its_start_where_it_was_stopped(found: xr.Dataset) -> None:
+    tried = dict(zip(found["tried_name"].values.tolist(), found["tried_loss"].values.tolist(), strict=True))
+    starts = [loss for name, loss in tried.items() if name.startswith("slope")]
+    taken = json.loads(found.attrs["taken"])
+    assert tried[found.attrs["begun"]] == min(starts)
+    losses = [min(starts), *(tried[name] for name in taken)]
+    assert losses == sorted(losses, reverse=True)
+    assert found["derivative"].shape == (found.sizes["round"], 2, 2, 4)
+
+
+def test_a_run_that_was_cut_short_goes_on_to_the_same_bits(found: xr.Dataset, stored: Path, tmp_path: Path) -> None:
+    kept = sorted(stored.iterdir())
+    for path in kept[::3]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    again = run_plan(_plan(), tmp_path)
+    assert again.identical(found)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in kept]
+
+
+def test_cells_are_those_that_were_announced(stored: Path, found: xr.Dataset) -> None:
+    announced = {cell.key for cell in _plan().cells()}
+    assert {path.stem for path in stored.iterdir()} <= announced
+
+
+def test_rules_by_name_take_no_more_than_they_need() -> None:
+    plan = _plan(names=["qwen"])
+    assert [variant.name for variant in plan.variants] == ["raw", "none", "qwen"]
+    assert not plan.windows["calibrate"] and not plan.windows["stop"] and not plan.starts
+    assert all(cell.arguments["kind"] == "needles" or cell.arguments["part"] == "test" for cell in plan.cells())
+
+
+def test_all_without_an_audit_says_what_is_left_out() -> None:
+    plan = make_plan(loaded(), [text(8 * TARGET)], TARGET, ["all"])
+    assert "critical" not in [variant.name for variant in plan.variants]
+    assert "--audit RUN" in plan.left_out[0]
+    assert not plan.starts and plan.windows["stop"]
+
+
+def test_three_texts_are_the_three_sets() -> None:
+    texts = [Text(name, letter * 2000) for name, letter in (("a", "a"), ("b", "b"), ("c", "c"))]
+    plan = make_plan(loaded(), texts, TARGET, ["calibrate"])
+    for part, letter in (("calibrate", "a"), ("stop", "b"), ("test", "c")):
+        assert set(plan.windows[part][0][0].tolist()) == set(Letters()(letter)["input_ids"])
+
+
+def test_the_sets_share_no_token() -> None:
+    numbered = Letters()
+    numbered.__class__ = type(
+        "Numbered", (Letters,), {"__call__": lambda self, t, **s: {"input_ids": list(range(len(t)))}}
+    )
+    plan = make_plan(
+        LoadedModel(decoder(vocab_size=6000), numbered, "tiny", "", ""), [text(5 * TARGET)], TARGET, ["calibrate"]
+    )
+    tokens = [set(ids[0].tolist()) for part in plan.windows.values() for ids in part]
+    assert len(set.union(*tokens)) == sum(map(len, tokens)) == 5 * TARGET
+
+
+def _judged(**losses: tuple[float, float]) -> xr.Dataset:
+    """A dataset with those mean losses within and beyond, tokens of small independent noise shared by all variants."""
+    noise = 0.5 * np.random.default_rng(0).standard_normal((2, TARGET))
+    own = np.random.default_rng(1).standard_normal((len(losses), 2, TARGET)) * 0.02
+    nll = (
+        np.stack([noise + np.where(np.arange(TARGET) < TRAINED, within, beyond) for within, beyond in losses.values()])
+        + own
+    )
+    places = buckets(TRAINED, TARGET)
+    return xr.Dataset(
+        {
+            "nll": (("variant", "window", "position"), nll),
+            "bucket_nll": (
+                ("variant", "bucket"),
+                np.stack([nll[..., low:high].mean(axis=(1, 2)) for low, high in places.values()], axis=1),
+            ),
+        },
+        coords={
+            "variant": list(losses),
+            "words": ("variant", list(losses)),
+            "bucket": list(places),
+            "bucket_begins": ("bucket", [low for low, _ in places.values()]),
+            "bucket_ends": ("bucket", [high for _, high in places.values()]),
+        },
+        attrs={"block": 16, "seed": 0, "trained_length": TRAINED, "target": TARGET},
+    )
+
+
+def test_the_simplest_that_is_not_beaten_is_recommended() -> None:
+    assert (
+        recommended(_judged(raw=(3.0, 4.0), none=(3.0, 3.30), qwen=(3.0, 3.25), calibrated=(3.0, 3.20))) == "calibrated"
+    )
+    assert recommended(_judged(raw=(3.0, 4.0), none=(3.0, 3.30), qwen=(3.0, 3.20), calibrated=(3.0, 3.1999))) == "qwen"
+    assert recommended(_judged(raw=(3.0, 4.0), none=(3.0, 3.2), qwen=(3.0, 3.2), calibrated=(3.0, 3.2))) == "none"
+    assert recommended(_judged(raw=(3.0, 3.2), none=(3.0, 3.3), qwen=(3.0, 3.3), calibrated=(3.0, 3.3))) == "raw"
+
+
+def test_words_name_the_winner_and_who_beats_the_calibrated(found: xr.Dataset) -> None:
+    text = verdict(found)
+    assert text == found.attrs["verdict"]
+    assert f"Recommended: {found.attrs['recommended']}" in text
+    fixed = found.drop_sel(variant=["raw", "none", "calibrated"])
+    loss = fixed["bucket_nll"].sel(bucket=BEYOND)
+    best = str(loss["variant"].values[loss.values.argmin()])
+    assert f"best fixed rule ({best})" in text and f"Calibrated against {best}" in text
+    worse = found.copy(deep=True)
+    worse["nll"].loc[{"variant": "calibrated"}] += 1.0
+    worse["bucket_nll"].loc[{"variant": "calibrated"}] += 1.0
+    assert f"so {best} beats it" in verdict(worse)
+
+
+def test_tables(found: xr.Dataset) -> None:
+    table = bucket_table(found)
+    assert len(table) == found.sizes["variant"] * found.sizes["bucket"]
+    row = table[(table.variant == "yarn") & (table.bucket == BEYOND)].iloc[0]
+    assert row.difference == float(found["difference"].sel(variant="yarn", bucket=BEYOND))
+    assert variant_table(found).variant.tolist() == found["variant"].values.tolist()
+
+
+def test_multipliers_are_those_at_the_target(found: xr.Dataset) -> None:
+    at = found["multiplier"]
+    assert (at.sel(variant=["raw", "none"]) == 1).all()
+    assert np.unique(at.sel(variant="qwen")) == pytest.approx(np.log(TARGET) / np.log(TRAINED))
+    assert np.unique(at.sel(variant="yarn")) == pytest.approx((1 + 0.1 * np.log(TARGET / TRAINED)) ** 2)
+    slopes = found["slope"].values
+    np.testing.assert_allclose(at.sel(variant="calibrated"), 1 + slopes * np.log(TARGET / TRAINED), rtol=1e-12)
+
+
+def test_what_an_audit_gives() -> None:
+    found = heads_of(_audit(), 2, 4)
+    assert set(found) == {"critical_exponent", "critical_multiplier", "kappa", "phase"}
+    bounded = _audit().assign(most_visible=(("context", "layer"), [[TRAINED, 16]]))
+    heads = heads_of(bounded, 3, 4)
+    assert np.isfinite(heads["kappa"][0]).all() and np.isnan(heads["kappa"][1:]).all()
+    assert heads["phase"][1].tolist() == heads["phase"][2].tolist() == [-1] * 4
+
+
+@pytest.mark.parametrize("name", ["calibrated", "constant", "yarn", "none", "raw"])
+def test_what_is_exported_makes_the_variant_again(found: xr.Dataset, tmp_path: Path, name: str) -> None:
+    plan = _plan()
+    variant = variant_of(plan, found, name)
+    written = [path.name for path in export(plan, variant, tmp_path)]
+    assert written == {"raw": [], "none": ["rope_parameters.json"], "yarn": ["rope_parameters.json"]}.get(
+        name, ["rope_parameters.json", "rule.json"]
+    )
+    settings = {}
+    if written:
+        settings["rope_parameters"] = json.loads((tmp_path / "attnlim" / "rope_parameters.json").read_text())
+    model = decoder(**settings)
+    if "rule.json" in written:
+        load(model, tmp_path)
+    ids = plan.windows["test"][0]
+    with torch.no_grad():
+        logits = model(ids).logits[0]
+    nll = torch.nn.functional.cross_entropy(logits[:-1], ids[0, 1:], reduction="none")
+    np.testing.assert_allclose(nll, found["nll"].sel(variant=name)[0, 1:], rtol=1e-6)
+    with torch.no_grad():  # exporting leaves the model as it was
+        assert torch.equal(plan.model(ids).logits, decoder()(ids).logits)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: make_plan(loaded(), [text()], TRAINED, ["all"]), "rescale goes beyond the 64 tokens"),
+        (lambda: make_plan(loaded(), [text()], 32, ["all"]), "rescale goes beyond the 64 tokens"),
+        (lambda: make_plan(loaded(), [text(2000)], TARGET, ["calibrate"]), "2 to calibrate, 1 to stop, 2 to test.*longer --text"),
+        (lambda: make_plan(loaded(), [text()] * 2, TARGET, ["all"]), "--text takes one file.*or three"),
+        (lambda: make_plan(loaded(), [text(9999)], TARGET, ["critical"]), "critical rule needs b_c .* --audit RUN"),
+        (lambda: make_plan(loaded(), [text(9999)], TARGET, ["yarm"]), "--rule must be one of raw, none, yarn"),
+        (lambda: make_plan(loaded(), [text(9999)], TARGET, ["calibrate"], windows=(1, 1, 1)), "'calibrate' must be .* at least 2"),
+        (lambda: make_plan(loaded(), [text(9999)], TARGET, ["all"], per="heads"), "--per must be one of head, layer, model"),
+        (lambda: make_plan(loaded(), [text(9999)], 200, ["all"]), "needles need a context of at least"),
+        (lambda: heads_of(_audit(kind="attnlim.phase"), 2, 4), "--audit needs a run of `attnlim audit`"),
+        (lambda: heads_of(_audit(), 2, 8), "a model with 2 layers and 4 heads, this one has 2 and 8"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(make: Callable[[], Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        make()
