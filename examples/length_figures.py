@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # benchmarks is no installed package
 
-from attnlim.report.figures import INK, MUTED, SEQUENTIAL, blank, line_axes, second_axis, write_figure  # noqa: E402
 from benchmarks.length.measures import ARMS, RECALL, RECALL_NLL, TEXT, best, kappa  # noqa: E402
 from benchmarks.length.multipliers import CRITICAL, LOG, NONE, SQUARE_ROOT  # noqa: E402
 from benchmarks.length.results import Results  # noqa: E402
 from benchmarks.length.tables import ARM_WORDS  # noqa: E402
+
+from attnlim.report.figures import INK, MUTED, SEQUENTIAL, blank, line_axes, second_axis, write_figure  # noqa: E402
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +59,9 @@ def focus(results: Results) -> Figure:
             what = f"NLL of the last {results.figures['setting'].get('last', 128)} bytes of text, nats"
             recall = "share of values recalled, crowded"
             title = f"{ARM_WORDS[arm].capitalize()}: {'text' if quantity == TEXT else 'recall'}"
-            line_axes(axes, title, "e$^H$/n, share of the visible tokens that a head attends to", recall if column else what)
+            line_axes(
+                axes, title, "e$^H$/n, share of the visible tokens that a head attends to", recall if column else what
+            )
             if not column and arm == "nope":
                 axes.set_ylim(top=min(axes.get_ylim()[1], float(results.of(quantity, "softmax", arm, n).mean()) + 0.6))
     handles: list[Line2D] = [
@@ -78,7 +81,9 @@ def along(
 ) -> None:
     """One line over the constants, .5 at its right end and 2 at its left; the multiplier 1 is filled."""
     names = results.constants(parametrisation, arm, n)
-    x, y = (np.array([results.of(name, parametrisation, arm, n, b).mean() for b in names]) for name in (share, quantity))
+    x, y = (
+        np.array([results.of(name, parametrisation, arm, n, b).mean() for b in names]) for name in (share, quantity)
+    )
     colour = COLOURS[parametrisation]
     axes.plot(x, y, color=colour, ls=style, lw=1.6 if style == "-" else 1.2, marker="o", ms=2.5)  # type: ignore[arg-type]
     at = names.index(NONE)
@@ -99,7 +104,16 @@ def multiplier(results: Results) -> Figure:
             for offset, parametrisation in enumerate(COLOURS):
                 found = np.array([best(results, quantity, parametrisation, arm, n).multiplier for n in lengths])
                 jitter = lengths * 1.03 ** (offset - 1)
-                axes.errorbar(jitter, found.mean(axis=1), spread(found.T), color=COLOURS[parametrisation], marker="o", ms=5, lw=1.6, capsize=2)
+                axes.errorbar(
+                    jitter,
+                    found.mean(axis=1),
+                    spread(found.T),
+                    color=COLOURS[parametrisation],
+                    marker="o",
+                    ms=5,
+                    lw=1.6,
+                    capsize=2,
+                )
             names = [float(name) for name in results.constants("softmax", arm, results.longest)]
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
@@ -147,7 +161,8 @@ def training(results: Results) -> Figure:
             marks = [1.0, 1.25, 2.0, 4.0, 10.0]
             second_axis(top, "γ$_c$ = 1/(1 − ρ̂)", [1 - 1 / mark for mark in marks], [f"{mark:g}" for mark in marks])
     handles = [
-        Line2D([], [], color=RAMP(layer / max(n_layers - 1, 1)), lw=2, label=f"layer {layer}") for layer in range(n_layers)
+        Line2D([], [], color=RAMP(layer / max(n_layers - 1, 1)), lw=2, label=f"layer {layer}")
+        for layer in range(n_layers)
     ]
     handles.append(Line2D([], [], color=MUTED, ls=DASHED, label="κ = .2 and .8"))
     legend(figure, [*handles, Line2D([], [], color="none", label="bands: least to largest seed")], 6)
@@ -172,7 +187,16 @@ def factors(results: Results) -> Figure:
         for offset, parametrisation in enumerate(COLOURS):
             found = kappa(results, parametrisation, arm)
             layers = np.arange(found.shape[1]) + 0.12 * (offset - 1)
-            axes.errorbar(layers, found.mean(axis=0), spread(found), color=COLOURS[parametrisation], marker="o", ls="", ms=5, capsize=2)
+            axes.errorbar(
+                layers,
+                found.mean(axis=0),
+                spread(found),
+                color=COLOURS[parametrisation],
+                marker="o",
+                ls="",
+                ms=5,
+                capsize=2,
+            )
         for height in (0.2, 0.8):
             axes.axhline(height, color=MUTED, ls=DASHED, lw=0.9)
         axes.set_xticks(range(found.shape[1]))
@@ -198,7 +222,9 @@ def heads(axes: Axes, steps: Floats, values: Floats) -> None:
         axes.plot(steps, lines, color=RAMP(layer / max(n_layers - 1, 1)), lw=0.8, alpha=0.8)
 
 
-def place(figure: Figure, n_rows: int, n_columns: int, row: int, column: int, right: float = 0.01, gap: float = 0.09) -> Axes:
+def place(
+    figure: Figure, n_rows: int, n_columns: int, row: int, column: int, right: float = 0.01, gap: float = 0.09
+) -> Axes:
     """Axes in a grid below the figure's two lines of text and above the legend."""
     height, width = figure.get_figheight(), figure.get_figwidth()
     left, top, bottom = 0.66 / width, 1 - 1.1 / height, 1.05 / height

@@ -35,7 +35,9 @@ def tell(cell: Cell, was_stored: bool) -> None:
 def measured(specs: Sequence[Spec], reading: Reading, work: Path | None) -> dict[str, Any]:
     """Train every decoder, read it at every length, and put the numbers together."""
     runs = []
-    for (_, arrays), spec in zip(run_cells([one.cell() for one in specs], trained, folder(work), tell), specs, strict=True):
+    for (_, arrays), spec in zip(
+        run_cells([one.cell() for one in specs], trained, folder(work), tell), specs, strict=True
+    ):
         of_run = {"parametrisation": spec.parametrisation, "positions": spec.positions, "seed": spec.seed}
         runs.append(of_run | of_training(arrays))
     gaps = run_cells([gap_cell(spec, reading, work) for spec in specs], gap_counts, folder(work), tell)
@@ -57,6 +59,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args(words)
     torch.set_num_threads(1)  # products are small, and a cell's bytes depend on the number
+    torch.set_flush_denormal(True)
     if given.quick:
         specs, reading, target = all_specs(1, **QUICK_SIZES), QUICK_READING, given.work / "length.json"
     else:

@@ -61,7 +61,9 @@ def splits() -> Splits:
         parts[part].append("\n\n".join(kept))
     joined = {part: "\n\n\n".join(texts).encode() for part, texts in parts.items()}
     digest = hashlib.sha256(b"\0".join(joined.values())).hexdigest()
-    return Splits(**{part: np.frombuffer(raw, dtype=np.uint8).astype(np.int64) for part, raw in joined.items()}, sha256=digest)
+    return Splits(
+        **{part: np.frombuffer(raw, dtype=np.uint8).astype(np.int64) for part, raw in joined.items()}, sha256=digest
+    )
 
 
 class Recall(NamedTuple):

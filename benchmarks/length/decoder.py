@@ -79,11 +79,13 @@ class Attention(nn.Module):
 
         .. math:: 1/\sqrt d, \qquad s_h \ln n/\sqrt d, \qquad \gamma_h \ln n \;\text{ on cosines}
         """
-        root = self.shape.head_dim**-0.5
+        root: float = self.shape.head_dim**-0.5
         if self.shape.parametrisation == "critical":
-            return factors.scalable_softmax(position, keys, scale=self.gamma()[:, None])
+            factor: Tensor = factors.scalable_softmax(position, keys, scale=self.gamma()[:, None])
+            return factor
         if self.shape.parametrisation == "ssmax":
-            return factors.scalable_softmax(position, keys, scale=self.scale[:, None]) * root
+            slope: Tensor = factors.scalable_softmax(position, keys, scale=self.scale[:, None])
+            return slope * root
         return torch.full_like(keys, root, dtype=torch.float32)
 
     def gamma(self) -> Tensor:
@@ -161,10 +163,15 @@ class Decoder(nn.Module):
             self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.n_layers))
             self.norm = nn.RMSNorm(shape.width)
             nn.init.normal_(self.embedding.weight, std=1.0)
-            for block in self.blocks:
+            for block in self.layers:
                 for line in (block.attention.project, block.attention.out, block.up, block.down):
                     into_stream = line is block.attention.out or line is block.down
                     nn.init.normal_(line.weight, std=line.in_features**-0.5 / (2 * shape.n_layers) ** (into_stream / 2))
+
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks, first to last."""
+        return [block for block in self.blocks if isinstance(block, Block)]
 
     def forward(
         self,
@@ -192,10 +199,12 @@ class Decoder(nn.Module):
             places = seen[None] - 1 if positions is None else positions
             turns = places[..., None] * (rope_frequencies(self.shape) if frequencies is None else frequencies)
         x, kept = self.embedding(tokens), []
-        for number, block in enumerate(self.blocks):
+        for number, block in enumerate(self.layers):
             normal = block.attention_norm(x)
             multiplier = None if multipliers is None else multipliers[number]
-            added, state, query = block.attention(normal, turns, seen, multiplier, None if past is None else past[number])
+            added, state, query = block.attention(
+                normal, turns, seen, multiplier, None if past is None else past[number]
+            )
             if watch is not None:
                 watch(number, normal, query, state.keys)
             kept.append(state)

@@ -82,7 +82,8 @@ def share_at(results: Results, arm: str, n: int, multiplier: Floats) -> Floats:
 
 def over_arms(of_arm: Callable[[str], Floats]) -> Floats:
     """Mean over both kinds of positions."""
-    return np.mean([of_arm(arm) for arm in ARMS], axis=0)
+    mean: Floats = np.mean([of_arm(arm) for arm in ARMS], axis=0)
+    return mean
 
 
 def _kappa(parametrisation: str, arms: Sequence[str] = ARMS) -> Callable[[Results], Floats]:
@@ -109,7 +110,9 @@ def _recall_difference(parametrisation: str, name: str) -> Callable[[Results], F
 
     def difference(results: Results) -> Floats:
         n = results.longest
-        return over_arms(lambda arm: results.of(RECALL, parametrisation, arm, n) - results.of(RECALL, "softmax", arm, n, name))
+        return over_arms(
+            lambda arm: results.of(RECALL, parametrisation, arm, n) - results.of(RECALL, "softmax", arm, n, name)
+        )
 
     return difference
 
@@ -135,19 +138,23 @@ def _fewer(results: Results) -> Floats:
 
 def _critical_rule(results: Results) -> Floats:
     n = results.longest
-    return over_arms(lambda arm: results.of(TEXT, "softmax", arm, n, CRITICAL) - results.of(TEXT, "softmax", arm, n, LOG))
+    return over_arms(
+        lambda arm: results.of(TEXT, "softmax", arm, n, CRITICAL) - results.of(TEXT, "softmax", arm, n, LOG)
+    )
 
 
 def _rho(results: Results) -> Floats:
     kinds = [(parametrisation, arm) for parametrisation in ("softmax", "ssmax", "critical") for arm in ARMS]
     ends = [results.run("rho", *kind)[:, -1] for kind in kinds]
-    return np.mean([end[:, -1] - end[:, 0] for end in ends], axis=0)
+    rise: Floats = np.mean([end[:, -1] - end[:, 0] for end in ends], axis=0)
+    return rise
 
 
 def _unseen(results: Results) -> Floats:
     arm, n = "rope unseen", results.longest
     under = [results.of(TEXT, "softmax", arm, n, name) for name in results.names("softmax", arm, n)]
-    return np.min(under, axis=0) - results.of(TEXT, "softmax", arm, results.lengths[0])
+    least: Floats = np.min(under, axis=0)
+    return least - results.of(TEXT, "softmax", arm, results.lengths[0])
 
 
 MEASURES: dict[str, Callable[[Results], Floats]] = {
@@ -156,7 +163,8 @@ MEASURES: dict[str, Callable[[Results], Floats]] = {
     "kappa_softmax_less_critical": lambda results: _kappa("softmax")(results) - _kappa("critical")(results),
     "kappa_critical": _kappa("critical"),
     "recall_lost_softmax_nope": lambda results: (
-        results.of(RECALL, "softmax", "nope", results.lengths[0]) - results.of(RECALL, "softmax", "nope", results.longest)
+        results.of(RECALL, "softmax", "nope", results.lengths[0])
+        - results.of(RECALL, "softmax", "nope", results.longest)
     ),
     "recall_gain_log_nope": _recall_gain("nope"),
     "recall_gain_log_rope": _recall_gain("rope"),

@@ -84,7 +84,9 @@ def keep(path: Path, content: Mapping[str, Any]) -> None:
 def _lines(value: Any, indent: str) -> str:
     deeper = indent + " "
     if isinstance(value, Mapping) and value:
-        inner = [f"{deeper}{json.dumps(str(key), ensure_ascii=False)}: {_lines(one, deeper)}" for key, one in value.items()]
+        inner = [
+            f"{deeper}{json.dumps(str(key), ensure_ascii=False)}: {_lines(one, deeper)}" for key, one in value.items()
+        ]
         return "{\n" + ",\n".join(inner) + f"\n{indent}}}"
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
         return "[\n" + ",\n".join(deeper + _lines(one, deeper) for one in value) + f"\n{indent}]"
@@ -145,7 +147,9 @@ class Results:
             listed = one["names"]
             there = name if name in listed or n > self.lengths[0] else NONE
             if there not in listed:
-                raise InputError(f"{parametrisation}, {arm} was not read under {name!r} at {n}; there are {', '.join(listed)}")
+                raise InputError(
+                    f"{parametrisation}, {arm} was not read under {name!r} at {n}; there are {', '.join(listed)}"
+                )
             found.append(one[quantity][listed.index(there)])
         return np.array(found, dtype=np.float64)
 

@@ -15,9 +15,18 @@ from torch.nn import functional
 
 from attnlim.core.cells import Arrays, Cell, run_cells
 from attnlim.core.regression import slope
-from benchmarks.length.data import batch_stream, splits, final_recall
+from benchmarks.length.data import batch_stream, final_recall, splits
 from benchmarks.length.decoder import Decoder, Multiplier
-from benchmarks.length.multipliers import CONSTANTS, FEW_CONSTANTS, LOG, RULES, YARN, multipliers, yarn_frequencies
+from benchmarks.length.multipliers import (
+    CONSTANTS,
+    CRITICAL,
+    FEW_CONSTANTS,
+    LOG,
+    RULES,
+    YARN,
+    multipliers,
+    yarn_frequencies,
+)
 from benchmarks.length.rows import RowWatch, octaves
 from benchmarks.length.train import LONGEST, TRAINED, Spec, decoder, trained
 
@@ -59,10 +68,10 @@ def arms(spec: Spec) -> tuple[str, ...]:
 
 def names(spec: Spec, n: int) -> tuple[str, ...]:
     """The multipliers and rules under which a decoder is read at a length; within n_0 every rule is 1."""
+    constants: tuple[float, ...] = CONSTANTS
+    rules: tuple[str, ...] = RULES if spec.parametrisation == "softmax" else (CRITICAL,)
     if spec.positions == "rope unseen":
         constants, rules = FEW_CONSTANTS, (LOG, YARN)
-    else:
-        constants, rules = CONSTANTS, RULES if spec.parametrisation == "softmax" else RULES[-1:]
     return tuple(f"{value:g}" for value in constants) + (rules if n > TRAINED else ())
 
 
@@ -106,7 +115,7 @@ def read(spec: Spec, arm: str, n: int, reading: Reading, work: Path | None) -> A
         asked): where the pair lies, 0 the beginning.
     """
     model = model_of(spec, work)
-    (_, gaps), = run_cells([gap_cell(spec, reading, work)], gap_counts, folder(work))
+    ((_, gaps),) = run_cells([gap_cell(spec, reading, work)], gap_counts, folder(work))
     frequencies = yarn_frequencies(spec.shape, n / TRAINED, TRAINED) if arm.endswith("yarn") else None
     found: dict[str, list[NDArray[np.float64]]] = {}
     for name in names(spec, n):

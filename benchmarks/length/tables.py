@@ -49,13 +49,18 @@ def rules_table(results: Results, quantity: str, arm: str) -> str:
     ]
     none = results.of(quantity, "softmax", arm, longest)
     rows: list[tuple[str, list[Floats]]] = []
-    for name, word in ((NONE, "softmax, none"), *((rule, f"softmax, {rule}") for rule in (SQUARE_ROOT, LOG, FROZEN, CRITICAL))):
+    for name, word in (
+        (NONE, "softmax, none"),
+        *((rule, f"softmax, {rule}") for rule in (SQUARE_ROOT, LOG, FROZEN, CRITICAL)),
+    ):
         rows.append((word, [results.of(quantity, "softmax", arm, n, name) for n in lengths]))
     if not as_share:
         rows.insert(1, ("softmax, best constant", [best(results, quantity, "softmax", arm, n).value for n in lengths]))
     for parametrisation, word in OWN_WORDS.items():
         rows.append((word, [results.of(quantity, parametrisation, arm, n) for n in lengths]))
-        rows.append((f"{word}, critical rule", [results.of(quantity, parametrisation, arm, n, CRITICAL) for n in lengths]))
+        rows.append(
+            (f"{word}, critical rule", [results.of(quantity, parametrisation, arm, n, CRITICAL) for n in lengths])
+        )
     for word, values in rows:
         apart = "" if word.endswith("none") else _with_half(values[-1] - none, as_share, signed=True)
         lines.append(f"| {word} | {' | '.join(_with_half(one, as_share) for one in values)} | {apart} |")
@@ -65,7 +70,10 @@ def rules_table(results: Results, quantity: str, arm: str) -> str:
 def unseen_table(results: Results) -> str:
     """Rotary distances that training did not show, as they are and stretched."""
     lengths = results.lengths
-    lines = [f"| NLL of text, {ARM_WORDS['rope unseen']} | {' | '.join(map(str, lengths))} |", f"|---|{'---:|' * len(lengths)}"]
+    lines = [
+        f"| NLL of text, {ARM_WORDS['rope unseen']} | {' | '.join(map(str, lengths))} |",
+        f"|---|{'---:|' * len(lengths)}",
+    ]
     for arm, word in (("rope unseen", "as they are"), ("rope unseen, yarn", "stretched by parts (YaRN)")):
         for name in (NONE, LOG, YARN):
             values = [results.of(TEXT, "softmax", arm, n, name) for n in lengths]
@@ -80,7 +88,9 @@ def depth_table(results: Results) -> str:
     parts = [f"{k}/{DEPTHS} … {k + 1}/{DEPTHS}" for k in range(DEPTHS)]
     lines = [f"| recall at {n} by depth, crowded | {' | '.join(parts)} |", f"|---|{'---:|' * DEPTHS}"]
     for arm in ARMS:
-        kinds = [("softmax", name, f"softmax, {word}") for name, word in ((NONE, "none"), (LOG, LOG), (CRITICAL, CRITICAL))]
+        kinds = [
+            ("softmax", name, f"softmax, {word}") for name, word in ((NONE, "none"), (LOG, LOG), (CRITICAL, CRITICAL))
+        ]
         kinds += [(parametrisation, NONE, word) for parametrisation, word in OWN_WORDS.items()]
         for parametrisation, name, word in kinds:
             values = results.of("crowded_by_depth", parametrisation, arm, n, name)

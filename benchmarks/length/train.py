@@ -94,7 +94,7 @@ def trained(spec: Spec) -> Arrays:
         model.train()
         logits, _ = model(tokens[:, :-1], None if positions is None else positions[:, :-1])
         nll = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
-        nll.mean().backward()
+        nll.mean().backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for one in optimisers:
             one.step()
@@ -172,7 +172,7 @@ def checkpoint(model: Decoder) -> Arrays:
         "kappa": focus_exponent([np.log(rows + 1).mean() for rows in groups], entropy),
         "entropy": entropy[..., -1],
     }
-    attentions = [block.attention for block in model.blocks]
+    attentions = [block.attention for block in model.layers]
     if model.shape.parametrisation == "critical":
         found["head_rho"] = np.stack([one.rho.numpy().copy() for one in attentions])
         found["gain"] = np.stack([one.log_gain.exp().numpy() for one in attentions])
@@ -186,7 +186,11 @@ def decoder(spec: Spec, arrays: Arrays) -> Decoder:
     model = Decoder(replace(spec.shape), spec.seed)
     prefix = "weights."
     model.load_state_dict(
-        {name.removeprefix(prefix): torch.from_numpy(value) for name, value in arrays.items() if name.startswith(prefix)}
+        {
+            name.removeprefix(prefix): torch.from_numpy(value)
+            for name, value in arrays.items()
+            if name.startswith(prefix)
+        }
     )
     return model.eval()
 
@@ -199,4 +203,8 @@ def all_specs(n_seeds: int = 3, **sizes: int) -> list[Spec]:
         for parametrisation in ("softmax", "ssmax", "critical")
     ]
     arms.append(("softmax", "rope unseen"))
-    return [Spec(parametrisation, positions, seed, **sizes) for seed in range(n_seeds) for parametrisation, positions in arms]
+    return [
+        Spec(parametrisation, positions, seed, **sizes)
+        for seed in range(n_seeds)
+        for parametrisation, positions in arms
+    ]

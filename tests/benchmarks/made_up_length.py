@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-
 from benchmarks.length.multipliers import CRITICAL, FROZEN, LOG, SQUARE_ROOT, YARN
 from benchmarks.length.results import DEPTHS
 from benchmarks.length.sweep import Reading, arms, names

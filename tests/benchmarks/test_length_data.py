@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from attnlim.core.checks import InputError
 from benchmarks.length.data import (
     FIRST_KEY,
     FIRST_VALUE,
@@ -18,6 +16,8 @@ from benchmarks.length.data import (
     splits,
     training_recall,
 )
+
+from attnlim.core.checks import InputError
 
 PARTS = ("train", "calibrate", "test")
 

@@ -9,12 +9,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-from transformers import LlamaConfig
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-from attnlim import rules
-from attnlim.rules import factors
 from benchmarks.length.decoder import (
     MOST_RHO,
     PARAMETRISATIONS,
@@ -28,13 +22,23 @@ from benchmarks.length.decoder import (
     rope_frequencies,
 )
 from benchmarks.length.multipliers import CRITICAL, FROZEN, LOG, NONE, SQUARE_ROOT, YARN, multipliers, yarn_frequencies
+from torch import Tensor
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from attnlim import rules
+from attnlim.rules import factors
 
 KINDS = list(product(PARAMETRISATIONS, POSITIONS))
 
 
 def tiny(parametrisation: Parametrisation = "softmax", positions: Positions = "nope", **sizes: int) -> Decoder:
     """A decoder whose learned factors differ between heads, in float64."""
-    shape = Shape(**{"vocabulary": 50, "n_layers": 2, "n_heads": 2, "width": 16} | sizes, parametrisation=parametrisation, positions=positions)  # type: ignore[arg-type]
+    shape = Shape(
+        **{"vocabulary": 50, "n_layers": 2, "n_heads": 2, "width": 16} | sizes,
+        parametrisation=parametrisation,
+        positions=positions,
+    )  # type: ignore[arg-type]
     model = Decoder(shape, seed=1).double()
     rng = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -67,7 +71,9 @@ def test_no_token_sees_the_future(parametrisation: Parametrisation, positions: P
 @torch.no_grad()
 @pytest.mark.parametrize(("parametrisation", "positions"), KINDS)
 @pytest.mark.parametrize("sizes", [(1,) * 23, (7, 1, 15)])
-def test_step_by_step_is_all_at_once(parametrisation: Parametrisation, positions: Positions, sizes: tuple[int, ...]) -> None:
+def test_step_by_step_is_all_at_once(
+    parametrisation: Parametrisation, positions: Positions, sizes: tuple[int, ...]
+) -> None:
     model, tokens = tiny(parametrisation, positions), tokens_of(23)
     chosen: list[Multiplier] = [partial(factors.logn, trained=8)] * 2
     whole, _ = model(tokens, multipliers=chosen)
@@ -146,7 +152,9 @@ def test_attention_is_the_slow_twin(parametrisation: Parametrisation) -> None:
 @torch.no_grad()
 def test_rho_of_a_head_is_the_mean_cosine_of_what_it_sees() -> None:
     one = Attention(Shape(vocabulary=5, n_heads=2, width=16, parametrisation="critical"))
-    query, key = torch.nn.functional.normalize(torch.randn(2, 3, 2, 9, 8, generator=torch.Generator().manual_seed(0)), dim=-1)
+    query, key = torch.nn.functional.normalize(
+        torch.randn(2, 3, 2, 9, 8, generator=torch.Generator().manual_seed(0)), dim=-1
+    )
     one.track(query, key)
     pairs = [(b, i, j) for b in range(3) for i in range(9) for j in range(i + 1)]
     for head in range(2):

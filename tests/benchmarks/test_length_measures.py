@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.benchmarks import made_up_length as made_up
-
-from attnlim.core.checks import InputError
 from benchmarks.length.measures import MEASURES, best, best_power, judged, kappa
 from benchmarks.length.predictions import PREDICTIONS
 from benchmarks.length.results import Results, keep
 from benchmarks.length.tables import every_table
+from tests.benchmarks import made_up_length as made_up
+
+from attnlim.core.checks import InputError
 
 RATIO = math.log(4096) / math.log(256)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -188,3 +189,22 @@ assert not heavy, heavy
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "1.8133" in done.stdout
+
+
+PAGE = FOLDER.parents[2] / "docs" / "rules.md"
+PRINTED = re.findall(r"<!-- printed by: attnlim (rules .*?) -->\n\n```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+
+
+@pytest.mark.parametrize(("command", "shown"), PRINTED, ids=[command for command, _ in PRINTED])
+def test_what_the_manual_shows(command: str, shown: str, attnlim: Run, tmp_path: Path) -> None:
+    """Names in its commands stand for the facts of released configs, as files of that name."""
+    for path in FOLDER.glob("*.json"):
+        (tmp_path / path.name).write_text(path.read_text())
+    forgotten = json.loads(config("deepseek-v2-lite").read_text())
+    del forgotten["rope_scaling"]["mscale_all_dim"], forgotten["rope_scaling"]["mscale"]
+    (tmp_path / "deepseek-v2-lite-forgotten.json").write_text(json.dumps(forgotten))
+    words = [f"{word}.json" if (tmp_path / f"{word}.json").exists() else word for word in command.split()]
+    printed = attnlim(*words).stdout
+    if os.environ.get("ATTNLIM_PRINT"):
+        print(printed)
+    assert shown.strip() and [line.rstrip() for line in printed.splitlines()] == [line.rstrip() for line in shown.splitlines()]

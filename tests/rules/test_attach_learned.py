@@ -22,7 +22,17 @@ RULES = {
 def loss(model: Any) -> torch.Tensor:
     ids, mask = left_padded([tokens(1, 20, 0)[0], tokens(1, 14, 1)[0]])
     made = model(input_ids=ids, attention_mask=mask, use_cache=False)[0]
-    return made[mask.bool()].square().mean()
+    weights = torch.linspace(
+        -1.0, 1.0, made.shape[-1], dtype=made.dtype
+    )  # an encoder's outputs have a norm that is fixed
+    return (made[mask.bool()] * weights).sum(dim=-1).square().mean()
+
+
+def _norm(self: Any, hidden: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = (
+        self.weight * hidden * (hidden.square().mean(-1, keepdim=True) + self.variance_epsilon).rsqrt()
+    )
+    return found
 
 
 def rule_parameters(model: Any) -> dict[str, torch.Tensor]:
@@ -31,9 +41,11 @@ def rule_parameters(model: Any) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gpt2", "bert"])
 @pytest.mark.parametrize("name", RULES)
-def test_gradients_equal_finite_differences(kind: str, name: str, tiny: Any) -> None:
-    """In float64, so that central differences with a step of 1e-5 are good to 1e-9 or so of the loss."""
+def test_gradients_equal_finite_differences(kind: str, name: str, tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float64, so that central differences with a step of 1e-5 are good to 1e-10 of a loss of some hundreds."""
     model = tiny(kind).double()
+    if kind in ("llama", "mistral"):  # its own norm goes through float32
+        monkeypatch.setattr(type(model.model.norm), "forward", _norm)
     attach(model, RULES[name])
     model.double()  # the rule's parameters follow to a wider type
     found = rule_parameters(model)
@@ -49,9 +61,9 @@ def test_gradients_equal_finite_differences(kind: str, name: str, tiny: Any) -> 
                     parameter[head] += step
                     ends.append(float(loss(model)))
                 parameter[head] += 1e-5
-            assert float(parameter.grad[head]) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-9)
+            assert float(parameter.grad[head]) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
             some = max(some, abs(float(parameter.grad[head])))
-    assert some > 1e-4
+    assert some > 0.1
 
 
 def test_names_values_and_detaching(tiny: Any) -> None:
@@ -78,7 +90,7 @@ def test_training_moves_them_and_the_loss_falls(tiny: Any) -> None:
     attach(model, ssmax(1.0))
     for name, one in model.named_parameters():
         one.requires_grad_("attnlim_rule" in name)
-    optimiser = torch.optim.SGD(rule_parameters(model).values(), lr=0.05)
+    optimiser = torch.optim.SGD(rule_parameters(model).values(), lr=1e-3)
     losses = []
     for _ in range(8):
         optimiser.zero_grad()
@@ -115,7 +127,9 @@ def test_float32_is_kept(tiny: Any) -> None:
         model.to(narrow)
         assert model.lm_head.weight.dtype == narrow
         assert {one.dtype for one in rule_parameters(model).values()} == {torch.float32}
-        assert float(rule_parameters(model)["model.layers.0.self_attn.attnlim_rule.scale"][0]) == np.float32(0.43)
+        assert float(rule_parameters(model)["model.layers.0.self_attn.attnlim_rule.scale"][0].detach()) == np.float32(
+            0.43
+        )
     seen: list[AttentionCall] = []
     model.to(torch.bfloat16)
     with attached(model, seen.append):

@@ -354,3 +354,13 @@ def test_ministral_reads_as_the_catalogue_has_it() -> None:
         read(real("ministral-3-8b")).parts(positions).query.tolist()
         == ministral(16384, 0.1).parts(positions).query.tolist()
     )
+
+
+def test_a_misspelt_key_of_one_layer_type() -> None:
+    """Its size is that of the layers that it is for, not of all factors together."""
+    both = {label: yarn(8.0, 8192) for label in ("full_attention", "sliding_attention")}
+    both["full_attention"] = both["full_attention"] | {"atention_factor": 1.3}
+    finding = only(
+        {"model_type": "olmo3", "max_position_embeddings": 65536, **SHAPE, "rope_parameters": both}, "unknown-key"
+    )
+    assert (finding.applied, finding.meant) == (pytest.approx(yarn_scale(8.0) ** 2), pytest.approx(1.69))

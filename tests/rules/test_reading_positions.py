@@ -162,3 +162,17 @@ def test_the_logit_gap_of_a_reading_is_that_of_its_rule() -> None:
     assert read(real("qwen-7b")).gap(8192) == logn(2048).gap(8192) == pytest.approx(math.log(2048))
     assert read(real("llama-4-scout")).gap(10**6) == llama4().gap(10**6)
     assert read(real("llama-4-scout")).gap(10**6, layer=0) == math.inf
+
+
+def test_layers_are_compared_as_each_model_has_them() -> None:
+    """Same number of layers, other layers without rotary positions: every pair of kinds that meets in a layer."""
+    shape = {"num_hidden_layers": 4, "max_position_embeddings": 65536}
+    one = read({"model_type": "llama4_text", "no_rope_layers": [1, 0, 1, 0], **shape})
+    two = read({"model_type": "llama4_text", "no_rope_layers": [1, 1, 0, 0], **shape})
+    firsts = [row.first_difference for row in compare(one, two)]
+    assert sorted(firsts, key=str) == [8191, 8191, None, None]
+    # a layer with rotary positions meets one without: what each does to its own logits
+    stretched = read({"model_type": "llama", "rope_scaling": {"type": "yarn", "factor": 4.0}, **shape})
+    rows = {row.words: row for row in compare(stretched, one)}
+    assert {row.first_difference for row in rows.values()} == {0}
+    assert rows["layers with rotary positions"].largest == pytest.approx(1 / 1.13863**2, rel=1e-5)

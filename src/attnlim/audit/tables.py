@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from attnlim.audit.wish_wording import wish_counts, wishes
 from attnlim.audit.wording import phase_counts
 from attnlim.context.phases import PHASES
 from attnlim.core.checks import InputError
@@ -36,7 +37,7 @@ def layer_table(dataset: xr.Dataset, context: int | None = None) -> pd.DataFrame
     Returns:
         columns layer, rho_input (of the attention's input), gamma_c, the number of heads in each phase, the median
         and the quartiles over heads of the tokens attended, the mean attention on the first token, and the
-        largest logit.
+        largest logit; where sensitivities were measured, also the heads that would rather be sharper, and softer.
     """
     at = dataset.sel(context=int(dataset.context[-1]) if context is None else context)
     phase, tokens = at["phase"].values, at["perplexity"].values
@@ -49,6 +50,9 @@ def layer_table(dataset: xr.Dataset, context: int | None = None) -> pd.DataFrame
         frame[name] = np.nanquantile(tokens, quantile, axis=1)
     frame["sink_mass"] = np.nanmean(at["sink_mass"].values, axis=1)
     frame["largest_logit"] = np.nanmax(at["largest_logit"].values, axis=1)
+    if "sensitivity" in dataset:
+        wanted = wishes(dataset, int(at.context))
+        frame["sharper"], frame["softer"] = ((wanted == code).sum(axis=1) for code in (0, 1))
     return frame
 
 
@@ -105,6 +109,13 @@ def compare(first: xr.Dataset, second: xr.Dataset) -> pd.DataFrame:
         )
         for label, of in measures:
             rows.append((context, label, *(float(of(run)) for run in both)))
+        if all("sensitivity" in run for run in both):
+            wanted = [wish_counts(run, context) for run in (first, second)]
+            for name in ("sharper", "softer"):
+                rows.append((context, f"heads that would rather be {name}", *(float(count[name]) for count in wanted)))
+            rows.append(
+                (context, "sensitivity of all heads at once", *(float(run["sensitivity_total"]) for run in both))
+            )
         # with one window there is no interval to leave, and no count of heads that did
         if same and all(bool(run["kappa_low"].notnull().any()) for run in both):
             up = float((both[1]["kappa_low"] > both[0]["kappa_high"]).sum())

@@ -6,13 +6,15 @@ import math
 
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from attnlim.audit.placing import where_heads
+from attnlim.core.ranks import rank_correlation
 
 WISHES = ("sharper", "softer", "undecided")
 # rank correlations below and above which a phase says little, or much, of a head's wish
 LITTLE, MUCH = 0.3, 0.7
+# the share of the spread over heads that may be uncertainty
+RELIABLE = 0.5
 
 
 def wishes(dataset: xr.Dataset, context: int) -> np.ndarray:
@@ -27,16 +29,6 @@ def wish_counts(dataset: xr.Dataset, context: int) -> dict[str, int]:
     """Heads that would rather be sharper or softer, and heads whose interval holds 0."""
     codes = wishes(dataset, context)
     return {name: int((codes == code).sum()) for code, name in enumerate(WISHES)}
-
-
-def rank_correlation(dataset: xr.Dataset, name: str, context: int) -> float:
-    """Spearman's, over heads, of the sensitivity with another quantity of a head; NaN below three heads that have both."""
-    at = dataset.sel(context=context)
-    one, other = at["sensitivity"].values.ravel(), at[name].values.ravel()
-    both = np.isfinite(one) & np.isfinite(other)
-    if both.sum() < 3 or np.ptp(one[both]) == 0 or np.ptp(other[both]) == 0:
-        return math.nan
-    return float(stats.spearmanr(one[both], other[both]).statistic)
 
 
 def wish_paragraph(dataset: xr.Dataset) -> str:
@@ -96,19 +88,23 @@ def _together(at: xr.Dataset) -> str:
 
 
 def _phase_says(dataset: xr.Dataset, longest: int) -> str:
-    found = {
-        symbol: rank_correlation(dataset, name, longest)
-        for symbol, name in (("κ", "kappa"), ("b_c", "critical_multiplier"))
-    }
+    at = dataset.sel(context=longest)
+    named = (("κ", "kappa"), ("b_c", "critical_multiplier"))
+    found = {symbol: rank_correlation(at["sensitivity"], at[name]) for symbol, name in named}
     known = {symbol: value for symbol, value in found.items() if not math.isnan(value)}
     if not known:
         return ""
-    largest = max(abs(value) for value in known.values())
-    says = "little" if largest < LITTLE else "much" if largest > MUCH else "something, not all,"
     told = " and ".join(f"with {symbol} by {_signed(value, 2)}" for symbol, value in known.items())
-    return (
-        f" Over heads the sensitivity rank-correlates {told}: a head's phase says {says} of which way it wants to go."
-    )
+    return f" Over heads the sensitivity rank-correlates {told}: {_worth(at, max(map(abs, known.values())))}."
+
+
+def _worth(at: xr.Dataset, largest: float) -> str:
+    """What a rank correlation says, unless the sensitivities are too uncertain to correlate with anything."""
+    noise, spread = float((at["sensitivity_se"] ** 2).mean()), float(at["sensitivity"].var())
+    if not noise < RELIABLE * spread:
+        return "with this few windows that cannot say whether a head's phase tells which way it wants to go"
+    says = "little" if largest < LITTLE else "much" if largest > MUCH else "something, not all,"
+    return f"a head's phase says {says} of which way it wants to go"
 
 
 def _signed(value: float, digits: int = 3) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from attnlim.report.meanfield_sheet import meanfield_figure
     from attnlim.report.page import write_report
     from attnlim.report.phase_sheet import phase_figure
+    from attnlim.report.rescale_sheet import rescale_figure
     from attnlim.report.uniform_proof_sheet import proof_figure
     from attnlim.report.uniform_sheet import uniform_figure
 
@@ -25,6 +26,7 @@ _HOME = {
     "meanfield_figure": "meanfield_sheet",
     "phase_figure": "phase_sheet",
     "proof_figure": "uniform_proof_sheet",
+    "rescale_figure": "rescale_sheet",
     "save_figure": "drawing",
     "uniform_figure": "uniform_sheet",
     "write_report": "page",
@@ -38,6 +40,7 @@ __all__ = [
     "meanfield_figure",
     "phase_figure",
     "proof_figure",
+    "rescale_figure",
     "save_figure",
     "uniform_figure",
     "write_report",

@@ -7,14 +7,14 @@ import json
 import xarray
 
 from attnlim.report.audit_payload import page_data
-from attnlim.report.audit_reading import facts
+from attnlim.report.audit_reading import facts, has_wishes
 from attnlim.report.document import Page
 
 _SCRIPTS = (
     "charts.js",
     "card.js",
     "sorted_table.js",
-    *(f"audit_{name}.js" for name in ("state", "maps", "lines", "table", "page")),
+    *(f"audit_{name}.js" for name in ("state", "maps", "wishes", "lines", "table", "page")),
 )
 
 
@@ -31,6 +31,7 @@ def audit_page(dataset: xarray.Dataset) -> Page:
             "contexts": [int(n) for n in dataset["context"]],
             "n_layers": dataset.sizes["layer"],
             "n_heads": dataset.sizes["head"],
+            "wishes": has_wishes(dataset),
             "skipped": json.loads(attrs["skipped"]),
         },
     )

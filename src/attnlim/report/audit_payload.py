@@ -6,7 +6,15 @@ from typing import Any
 
 import xarray
 
-from attnlim.report.audit_reading import PHASES, entropy_curve, interval_factor, missing_reason
+from attnlim.report.audit_reading import (
+    PHASES,
+    decided,
+    entropy_curve,
+    has_wishes,
+    interval_factor,
+    missing_reason,
+    wish_ranks,
+)
 from attnlim.report.json_lists import listed, rounded
 
 # with the first token -> without it; both are stored under the first name
@@ -49,6 +57,7 @@ def page_data(dataset: xarray.Dataset) -> dict[str, Any]:
             part or "value": _nested(dataset, f"kappa_contexts{'_' if part else ''}{part}", ("layer", "head"))
             for part in ("", "low", "high")
         },
+        "wishes": _wishes(dataset) if has_wishes(dataset) else None,
         "curves": {"with": _curve(dataset, False), "without": _curve(dataset, True)},
         "rho": {
             **{name: _nested(dataset, name, ("context", "layer")) for name in _with_se("rho_input", "gamma_c")},
@@ -64,6 +73,17 @@ def page_data(dataset: xarray.Dataset) -> dict[str, Any]:
 
 def _heads(dataset: xarray.Dataset, suffix: str) -> dict[str, Any]:
     return {name: _nested(dataset, _renamed(name, suffix), ("context", "layer", "head")) for name in _HEADS}
+
+
+def _wishes(dataset: xarray.Dataset) -> dict[str, Any]:
+    """Which way heads would rather go; ``decided`` is 1 where the interval lies on one side of 0."""
+    parts = {"value": "", "low": "_low", "high": "_high"}
+    return {
+        **{part: _nested(dataset, f"sensitivity{end}", ("context", "layer", "head")) for part, end in parts.items()},
+        "decided": decided(dataset).astype(int).tolist(),
+        "total": {part: _nested(dataset, f"sensitivity_total{end}", ("context",)) for part, end in parts.items()},
+        "ranks": {name: listed(wish_ranks(dataset, name)) for name in ("kappa", "critical_multiplier")},
+    }
 
 
 def _renamed(name: str, suffix: str) -> str:

@@ -10,6 +10,7 @@ import xarray
 from scipy import stats
 
 from attnlim.core.checks import InputError
+from attnlim.core.ranks import rank_correlation
 
 KIND, SCHEMA = "attnlim.audit", 1
 PHASES = ("diluted", "sparse", "frozen", "undecided")
@@ -76,6 +77,24 @@ def entropy_curve(dataset: xarray.Dataset, no_sink: bool = False) -> EntropyCurv
     entropy = chosen[name].mean("window").transpose(point, "layer", "head").to_numpy()
     seen = np.isfinite(log_visible).any(axis=1)
     return EntropyCurve(log_visible[seen], entropy[seen], rows[seen].astype(np.int64))
+
+
+def has_wishes(dataset: xarray.Dataset) -> bool:
+    """Whether the audit measured which way each head would rather go."""
+    return "sensitivity" in dataset
+
+
+def decided(dataset: xarray.Dataset) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """(context, layer, head): whether the interval of a head's sensitivity lies on one side of 0."""
+    low, high = (dataset[f"sensitivity_{end}"].transpose("context", "layer", "head") for end in ("low", "high"))
+    return np.asarray((low > 0) | (high < 0))
+
+
+def wish_ranks(dataset: xarray.Dataset, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(context,): rank correlation over heads of the sensitivity with another quantity of a head."""
+    n_contexts = dataset.sizes["context"]
+    pairs = ((dataset["sensitivity"].isel(context=i), dataset[name].isel(context=i)) for i in range(n_contexts))
+    return np.array([rank_correlation(*pair) for pair in pairs])
 
 
 def missing_reason(dataset: xarray.Dataset, name: str) -> str:

@@ -9,7 +9,16 @@ import numpy as np
 import xarray
 
 from attnlim.core.checks import extra
-from attnlim.report.audit_reading import PHASES, checked, entropy_curve, facts, interval_factor, missing_reason
+from attnlim.report.audit_reading import (
+    PHASES,
+    checked,
+    decided,
+    entropy_curve,
+    facts,
+    has_wishes,
+    interval_factor,
+    missing_reason,
+)
 from attnlim.report.figures import INK, LINE, MUTED, PHASE_COLOURS, SEQUENTIAL, blank, line_axes, literal, second_axis
 
 if TYPE_CHECKING:
@@ -17,17 +26,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABSENT, ABSENT_LINE = "#ffffff", "#8b939d"
+UNDECIDED = "#eceef0"
 _DIVERGING = ("#0a3f73", "#5ba3d9", "#d9e5ee", "#f2f1ee", "#f4e6cc", "#eda63a", "#8a4b00")
 
 
 def audit_figure(dataset: xarray.Dataset) -> Figure:
-    """The phase map, the κ map, entropy against ln n and ρ̂ over depth of one audit, at its longest context.
+    """The phase map, the κ map, entropy against ln n and ρ̂ over depth of one audit, at its longest context; and a map of the
+    sensitivities where they were measured.
 
     Args:
         dataset: an audit dataset (kind ``attnlim.audit``, schema 1).
 
     Returns:
-        A matplotlib figure 14 inches wide, free of pyplot's global state.
+        A matplotlib figure 14 inches wide, or 17 with a third map, free of pyplot's global state.
 
     Raises:
         InputError: ``dataset`` is not such an audit, or the extra ``report`` is not installed.
@@ -36,15 +47,16 @@ def audit_figure(dataset: xarray.Dataset) -> Figure:
     attrs = dataset.attrs
     note = f" ({attrs['model_note']})" if attrs["model_note"] else ""
     about = f"at {int(dataset['context'][-1])} tokens · {facts(dataset)}"
-    figure = blank(14, 9, f"{attrs['model']}{note}", about)
+    maps = [_phase_map, _kappa_map, *([_wish_map] if has_wishes(dataset) else [])]
+    figure = blank(14 if len(maps) == 2 else 17, 9, f"{attrs['model']}{note}", about)
     grid = figure.add_gridspec(
-        2, 3, width_ratios=(1, 1, 2.3), left=0.045, right=0.94, top=0.875, bottom=0.1, wspace=0.28, hspace=0.32
-    )
-    maps = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[:, 1])
-    _phase_map(maps[0], dataset)
-    _kappa_map(maps[1], dataset)
-    _entropy_lines(figure.add_subplot(grid[0, 2]), dataset)
-    _rho_lines(figure.add_subplot(grid[1, 2]), dataset)
+        2, len(maps) + 1, width_ratios=(*[1] * len(maps), 2.3), left=0.045, right=0.94, top=0.875, bottom=0.1,
+        wspace=0.28, hspace=0.32,
+    )  # fmt: skip
+    for column, drawn in enumerate(maps):
+        drawn(figure.add_subplot(grid[:, column]), dataset)
+    _entropy_lines(figure.add_subplot(grid[0, -1]), dataset)
+    _rho_lines(figure.add_subplot(grid[1, -1]), dataset)
     return figure
 
 
@@ -91,6 +103,32 @@ def _kappa_map(axes: Axes, dataset: xarray.Dataset) -> None:
     _map_axes(axes, dataset, "Focus exponent κ")
     bar = axes.inset_axes((0.0, -0.075, 1.0, 0.014))
     axes.figure.colorbar(image, cax=bar, orientation="horizontal", ticks=[low, frozen, diluted, high])
+    bar.tick_params(labelsize=9, length=2, colors=MUTED)
+
+
+def _wish_map(axes: Axes, dataset: xarray.Dataset) -> None:
+    """Sensitivities whose interval lies on one side of 0, with their sign; the others grey."""
+    colors = extra("matplotlib.colors", "report")
+    at = dataset["sensitivity"].isel(context=-1).transpose("layer", "head").to_numpy()
+    wanted = decided(dataset)[-1]
+    shown = np.abs(at[wanted])
+    top = float(np.quantile(shown, 0.98)) if shown.size else 1.0
+    axes.imshow(np.isfinite(at), cmap=colors.ListedColormap([ABSENT, UNDECIDED]), vmin=0, vmax=1, aspect="auto")
+    palette = colors.LinearSegmentedColormap.from_list("wish", _DIVERGING[1:-1]).with_extremes(bad=(0, 0, 0, 0))
+    image = axes.imshow(
+        np.where(wanted, at, np.nan), cmap=palette, vmin=-top, vmax=top, aspect="auto", interpolation="nearest"
+    )
+    for layer, head in np.ndindex(at.shape):
+        sign = (
+            "×" if np.isnan(at[layer, head]) else ("−" if at[layer, head] < 0 else "+") if wanted[layer, head] else ""
+        )
+        axes.text(head, layer, sign, ha="center", va="center", size=9, color=INK if wanted[layer, head] else MUTED)
+    _map_axes(axes, dataset, "Sensitivity, nats")
+    bar = axes.inset_axes((0.0, -0.075, 1.0, 0.014))
+    axes.figure.colorbar(
+        image, cax=bar, orientation="horizontal", ticks=[-top, 0, top], format=lambda value, _: f"{value:.2g}"
+    )
+    bar.set_xlabel("−: would rather be sharper, +: softer", size=9, color=MUTED)
     bar.tick_params(labelsize=9, length=2, colors=MUTED)
 
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from attnlim.core.checks import InputError
-from attnlim.report import audit_reading, critical_reading, meanfield_reading, phase_reading, uniform_reading
+from attnlim.report import (
+    audit_reading,
+    critical_reading,
+    meanfield_reading,
+    phase_reading,
+    rescale_reading,
+    uniform_reading,
+)
 from attnlim.report.audit_page import audit_page
 from attnlim.report.audit_sheet import audit_figure
 from attnlim.report.critical_page import critical_page
@@ -21,6 +28,8 @@ from attnlim.report.meanfield_page import meanfield_page
 from attnlim.report.meanfield_sheet import meanfield_figure
 from attnlim.report.phase_page import phase_page
 from attnlim.report.phase_sheet import phase_sheets
+from attnlim.report.rescale_page import rescale_page
+from attnlim.report.rescale_sheet import rescale_figure
 from attnlim.report.uniform_page import uniform_page
 from attnlim.report.uniform_proof_sheet import proof_figure
 from attnlim.report.uniform_sheet import uniform_figure
@@ -60,6 +69,10 @@ def _meanfield_sheets(dataset: xr.Dataset) -> Sheets:
     return {"meanfield": partial(meanfield_figure, dataset)}
 
 
+def _rescale_sheets(dataset: xr.Dataset) -> Sheets:
+    return {"rescale": partial(rescale_figure, dataset)}
+
+
 def _uniform_sheets(dataset: xr.Dataset) -> Sheets:
     return {"uniform": partial(uniform_figure, dataset), "proof": partial(proof_figure, dataset)}
 
@@ -69,6 +82,7 @@ _KINDS = {
     phase_reading.KIND: Kind(phase_reading.checked, phase_sheets, ("svg", "png"), phase_page),
     critical_reading.KIND: Kind(critical_reading.checked, _critical_sheets, ("svg", "png"), critical_page),
     meanfield_reading.KIND: Kind(meanfield_reading.checked, _meanfield_sheets, ("svg", "png"), meanfield_page),
+    rescale_reading.KIND: Kind(rescale_reading.checked, _rescale_sheets, ("svg", "png"), rescale_page),
     uniform_reading.KIND: Kind(uniform_reading.checked, _uniform_sheets, ("svg", "png"), uniform_page),
 }
 

@@ -52,7 +52,18 @@ _TRIED = dict.fromkeys(("tried_name", "tried_loss"), ("tried",))
 _AUDIT = dict.fromkeys(("audit_phase", "audit_kappa", "audit_critical_multiplier"), _HEADS)
 _COORDINATES = ("variant", "words", "bucket", "bucket_begins", "bucket_ends", *_HEADS)
 _ATTRIBUTES = (
-    *("verdict", "recommended", "begun", "taken", "trained_length", "target", "model", "model_note", "texts", "windows"),
+    *(
+        "verdict",
+        "recommended",
+        "begun",
+        "taken",
+        "trained_length",
+        "target",
+        "model",
+        "model_note",
+        "texts",
+        "windows",
+    ),
     *("block", "seed", "per"),
 )
 # an interval that reaches so many times further than the usual one would leave the others no room on its scale
@@ -176,9 +187,13 @@ def absent(dataset: xr.Dataset) -> dict[str, str]:
             "constant, `--rule calibrate` slopes as well."
         )
     if "slope" not in dataset:
-        found["slope"] = "No slopes: nothing was calibrated. `--rule calibrate` measures which way each head wants to go."
+        found["slope"] = (
+            "No slopes: nothing was calibrated. `--rule calibrate` measures which way each head wants to go."
+        )
     if "audit_phase" not in dataset:
-        found["audit"] = "No phases, κ and b_c: no audit was given. `--audit RUN` adds those of a run of `attnlim audit`."
+        found["audit"] = (
+            "No phases, κ and b_c: no audit was given. `--audit RUN` adds those of a run of `attnlim audit`."
+        )
     if not np.isfinite(dataset["difference_low"]).any():
         found["intervals"] = (
             f"No intervals: {dataset.attrs['windows'][2]} test window with a single block of tokens says nothing about the spread. "

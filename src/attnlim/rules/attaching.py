@@ -181,11 +181,17 @@ def _check_config(model: Any) -> None:
 def _on_model(rule: Rule, model: Any) -> tuple[Rule, tuple[ReachedLayer, ...]]:
     """The rule with the numbers of its layers, and the layers that it reaches."""
     reached, name = reached_layers(model), type(model).__name__
-    layers = layers_of(facts_of(model.config.to_dict()))
+    layers = _config_layers(model)
     acting = Rule(rule.name, tuple(_on_layers(factor, layers, name) for factor in rule.factors))
     for factor in acting.factors:
         _check_layers(factor, reached, layers, name)
     return acting, reached
+
+
+def _config_layers(model: Any) -> tuple[Layer, ...]:
+    config = model.config.get_text_config()
+    # DistilBERT and others call it by another name, which the config itself knows
+    return layers_of(facts_of({**config.to_dict(), "num_hidden_layers": config.num_hidden_layers}))
 
 
 def _on_layers(factor: Factor, layers: tuple[Layer, ...], model: str) -> Factor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,69 +62,81 @@ def compare(first: Rule, second: Rule, last: int | None = None) -> tuple[Compari
     far = max(ends) if len(readings) != 1 else reach(readings[0])
     end = far if last is None else whole_number("last", last, 1)
     positions = landmarks([first, second], end)
-    return tuple(
-        _one(first, second, positions, words, one, two, place) for words, one, two, place in _pairs(first, second)
-    )
+    return tuple(row for words, one, two in _pairs(first, second) for row in _rows(positions, words, one, two))
 
 
-def _pairs(first: Rule, second: Rule) -> Iterator[tuple[str, int | None, int | None, int]]:
-    """Words, the layer of each, and 0 for rotary dimensions or 1 for the others."""
-    kinds_one, kinds_two = _kinds(first), _kinds(second)
-    same_layers = getattr(first, "n_layers", None) == getattr(second, "n_layers", None)
-    if len(kinds_one) > 1 or len(kinds_two) > 1:
-        finer, other = (first, second) if len(kinds_one) >= len(kinds_two) else (second, first)
-        for index, kind in enumerate(_kinds(finer)):
-            mine = kind.layers[0] if kind.layers else None
-            theirs = mine if same_layers else _counterpart(other, kind, index)
-            one, two = (mine, theirs) if finer is first else (theirs, mine)
-            yield from _places(first, second, kind.words, one, two, kind.rotary)
-        return
-    kind = kinds_one[0]
-    yield from _places(first, second, "all layers", _layer(first), _layer(second), kind.rotary and kinds_two[0].rotary)
+class _Side(NamedTuple):
+    """One rule on the layers that are compared."""
+
+    rule: Rule
+    layer: int | None
+    rotary: bool
+
+    def factor(self, positions: np.ndarray, other_dimensions: bool) -> np.ndarray:
+        logit = self.rule.parts(positions, layer=self.layer, head=0).logit
+        return np.asarray(logit.rotary if self.rotary and not other_dimensions else logit.other)
 
 
-def _places(
-    first: Rule, second: Rule, words: str, one: int | None, two: int | None, rotary: bool
-) -> Iterator[tuple[str, int | None, int | None, int]]:
-    split = any(factor.place == "cos_sin" for factor in first.factors + second.factors)
-    still = any(
-        rule.rotary_dim is None or rule.head_dim is None or rule.rotary_dim < rule.head_dim
-        for rule in (first, second)
-        if isinstance(rule, Reading)
-    )
-    if not split or not rotary:
-        yield words, one, two, 0 if rotary else 1
-        return
-    yield (f"{words}, rotary dimensions" if still else words), one, two, 0
-    if still:
-        yield f"{words}, other dimensions", one, two, 1
+def _pairs(first: Rule, second: Rule) -> Iterator[tuple[str, _Side, _Side]]:
+    """The layers to compare, in words and as each rule has them."""
+    of_one, of_two = _kinds(first), _kinds(second)
+    if len(of_one) == len(of_two) == 1:
+        yield "all layers", _side(first, of_one[0]), _side(second, of_two[0])
+    elif _n_layers(first) == _n_layers(second) and _n_layers(first) is not None:
+        seen = set()
+        for layer in range(_n_layers(first) or 0):
+            one, two = (_kind_of(kinds, layer) for kinds in (of_one, of_two))
+            if one is not None and two is not None and (one, two) not in seen:
+                seen.add((one, two))
+                words = one.words if one.words == two.words or two.words == "all layers" else two.words
+                if "all layers" not in (one.words, two.words) and one.words != two.words:
+                    words = f"{one.words} in A, {two.words.removeprefix('layers ')} in B"
+                yield words, _Side(first, layer, one.rotary), _Side(second, layer, two.rotary)
+    else:
+        finer, coarser = (of_one, of_two) if len(of_one) >= len(of_two) else (of_two, of_one)
+        for index, kind in enumerate(finer):
+            alike = [other for other in coarser if other.rotary == kind.rotary] or list(coarser)
+            partner = alike[min(index, len(alike) - 1)]
+            one, two = (kind, partner) if finer is of_one else (partner, kind)
+            yield kind.words, _side(first, one), _side(second, two)
 
 
 def _kinds(rule: Rule) -> tuple[LayerKind, ...]:
     return rule.kinds_that_differ if isinstance(rule, Reading) else (LayerKind("all layers", (), True, None),)
 
 
-def _layer(rule: Rule) -> int | None:
-    return rule.layer_of(rule.main_kind) if isinstance(rule, Reading) else None
+def _n_layers(rule: Rule) -> int | None:
+    return rule.n_layers if isinstance(rule, Reading) else None
 
 
-def _counterpart(rule: Rule, kind: LayerKind, index: int) -> int | None:
-    alike = [other for other in _kinds(rule) if other.rotary == kind.rotary] or list(_kinds(rule))
-    chosen = alike[min(index, len(alike) - 1)]
-    return chosen.layers[0] if chosen.layers else None
+def _side(rule: Rule, kind: LayerKind) -> _Side:
+    return _Side(rule, kind.layers[0] if kind.layers else None, kind.rotary)
 
 
-def _one(
-    first: Rule, second: Rule, positions: np.ndarray, words: str, one: int | None, two: int | None, place: int
-) -> Comparison:
+def _kind_of(kinds: tuple[LayerKind, ...], layer: int) -> LayerKind | None:
+    """The kind of a layer, None for one without softmax attention."""
+    return next((kind for kind in kinds if layer in kind.layers), None)
+
+
+def _rows(positions: np.ndarray, words: str, one: _Side, two: _Side) -> Iterator[Comparison]:
+    """One row, or two where some dimensions turn and others do not."""
+    rules = (one.rule, two.rule)
+    scaled = any(factor.place == "cos_sin" for rule in rules for factor in rule.factors)
+    whole = all(
+        rule.rotary_dim is not None and rule.rotary_dim == rule.head_dim for rule in rules if isinstance(rule, Reading)
+    )
+    split = scaled and one.rotary and two.rotary and not whole
+    yield _row(positions, f"{words}, rotary dimensions" if split else words, one, two, False)
+    if split:
+        yield _row(positions, f"{words}, other dimensions", one, two, True)
+
+
+def _row(positions: np.ndarray, words: str, one: _Side, two: _Side, other_dimensions: bool) -> Comparison:
     def ratio(where: np.ndarray) -> np.ndarray:
-        values = [
-            np.asarray(rule.parts(where, layer=layer, head=0).logit[place])
-            for rule, layer in ((first, one), (second, two))
-        ]
+        below, above = (side.factor(where, other_dimensions) for side in (one, two))
         with np.errstate(divide="ignore", invalid="ignore"):
             # 0 over 0, as of two factors that are ln 1, is no difference
-            return np.where((values[0] == 0) & (values[1] == 0), 1.0, values[1] / values[0])
+            return np.where((below == 0) & (above == 0), 1.0, above / below)
 
     ratios = ratio(positions)
     start = first_where(lambda where: unlike(ratio(where), 1.0), positions)

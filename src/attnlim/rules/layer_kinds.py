@@ -125,11 +125,14 @@ def _labels(facts: Facts, n_layers: int) -> list[str]:
                 f"layer_types must have one entry for each of {n_layers} layers, got {told}; mend the config"
             )
         return [str(label) for label in given]
-    local, whole = "sliding_attention", "full_attention"
+    local, whole, state = "sliding_attention", "full_attention", "linear_attention"
+    every = facts.whole("full_attention_interval") or facts.whole("layer_group_size")
+    if every:  # hybrids: of so many layers the last has softmax attention
+        return [state if (number + 1) % every else whole for number in range(n_layers)]
     family = facts.family
     if family.windows in ("last", "first"):
-        every = facts.whole(family.every_key, 0) if family.every_key else None
-        every = family.every if every is None else every
+        given_every = facts.whole(family.every_key, 0) if family.every_key else None
+        every = family.every if given_every is None else given_every
         rest = every - 1 if family.windows == "last" else 0
         labels = [local if every and number % every != rest else whole for number in range(n_layers)]
         if facts.model_type == "beam":
@@ -188,7 +191,7 @@ def _rotary(
     rope: Mapping[str, Any],
 ) -> bool:
     how = facts.family.without_rotary
-    if facts.config.get("position_embedding_type") in ("nope", "absolute", "alibi"):
+    if facts.config.get("alibi") or facts.config.get("position_embedding_type") in ("nope", "absolute", "alibi"):
         return False
     if how == "all" or label in STATEFUL:
         return False

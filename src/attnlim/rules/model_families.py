@@ -240,7 +240,7 @@ FAMILIES: dict[str, Family] = {
     "axk2": Family(latent=True, defaults=_latent(48, 32, 2048, 131072, 64, 32)),
     "hy_v4": Family(latent=True, defaults=_latent(34, 32, 2816, 262144, 192, 64)),
     "hy_v4_vl_text": Family(latent=True, defaults=_latent(78, 64, 6144, 262144, 192, 64)),
-    "bailing_hybrid": Family(latent=True, defaults=_latent(42, 32, 2560, 262144, 128, 64)),
+    "bailing_hybrid": Family(latent=True, defaults=_latent(42, 32, 2560, 262144, 128, 64, layer_group_size=6)),
     "glm": Family(defaults=_shape(40, 32, 4096, 131072, 128, partial_rotary_factor=0.5)),
     "glm4": Family(defaults=_shape(40, 32, 4096, 131072, 128, partial_rotary_factor=0.5)),
     "glm4_moe": Family(defaults=_shape(46, 96, 4096, 131072, partial_rotary_factor=0.5)),

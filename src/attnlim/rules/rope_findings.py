@@ -31,10 +31,11 @@ def rope_findings(facts: Facts, reading: Reading) -> list[Finding]:
     return found
 
 
-def softmax_of(facts: Facts, rope: Rope) -> float:
-    """The factor on the softmax scale that goes with rope parameters, dimensionless."""
+def softmax_of(facts: Facts, rope: Rope, factor: float | None = None) -> float:
+    """The factor on the softmax scale that goes with rope parameters, or would with another s; dimensionless."""
     k = rope.real("mscale_all_dim") if facts.family.latent and rope.kind != "default" else None
-    return latent_softmax_factor(rope.factor, k) if k and rope.factor > 1 else 1.0
+    s = rope.factor if factor is None else factor
+    return latent_softmax_factor(s, k) if k and s > 1 else 1.0
 
 
 def _lengths(facts: Facts, rope: Rope) -> list[Finding]:
@@ -57,15 +58,16 @@ def _lengths(facts: Facts, rope: Rope) -> list[Finding]:
     reach = rope.factor * rope.original
     if math.isclose(reach, declared, rel_tol=0.01):
         return found
-    softmax = softmax_of(facts, rope)
     ratio = declared / rope.original
-    applied, other = rope.value() ** 2 * softmax, _value(rope, ratio) ** 2 * softmax
+    applied = rope.value() ** 2 * softmax_of(facts, rope)
+    other = _value(rope, ratio) ** 2 * softmax_of(facts, rope, ratio)
     found.append(
         Finding(
             "lengths-disagree",
             "note" if declared == rope.original else "warning",
             f"factor × original length = {reach:.0f}, max_position_embeddings = {declared}: transformers takes the factor "
-            f"{rope.factor:g}; an engine that takes the ratio {ratio:g} has logits × {other:.3f} instead of {applied:.3f}.",
+            f"{rope.factor:g}; with the ratio {ratio:g} logits would be "
+            + (f"× {other:.3f} instead of {applied:.3f}." if not math.isclose(other, applied) else "the same."),
             applied,
             other,
         )
@@ -181,8 +183,8 @@ def _latent(facts: Facts, rope: Rope) -> list[Finding]:
                 "mscale-all-dim-missing",
                 "warning",
                 f"mscale_all_dim is missing on multi-head latent attention: the softmax scale stays × 1; with mscale = "
-                f"mscale_all_dim = 1, as DeepSeek-V3 has it, it is × {other:.4f}: {size(value, other)} on rotary dimensions "
-                "and 1.000 on the others.",
+                f"mscale_all_dim = 1, as DeepSeek-V3 has it, it is × {other:.4f}. Here rotary dimensions have {value:.3f} from "
+                f"cos and sin, and the others 1.000 instead of {other:.3f}.",
                 value,
                 other,
             )

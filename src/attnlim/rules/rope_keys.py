@@ -57,12 +57,19 @@ def key_findings(facts: Facts, reading: Reading) -> list[Finding]:
     return found
 
 
-def constant_logit(facts: Facts) -> float:
-    """The factor on rotary logits that the rope parameters make, dimensionless."""
+def constant_logit(facts: Facts, label: str = "") -> float:
+    """The factor on rotary logits that the rope parameters make, dimensionless.
+
+    Args:
+        facts: of the configuration.
+        label: the layer type that is meant; empty for the layers on which it is largest.
+    """
     layers = layers_of(facts)
     ropes = ropes_of(facts, layers)
     rule = Rule("", (*cos_sin_factors(facts, ropes, layers), *softmax_factors(facts, ropes)))
-    return float(rule.parts(max((rope.original or 0 for rope in ropes), default=0)).logit.rotary)
+    at = max((rope.original or 0 for rope in ropes), default=0)
+    chosen = [n for n, layer in enumerate(layers) if layer.softmax and label in ("", layer.label)]
+    return max((float(rule.parts(at, layer=n).logit.rotary) for n in chosen), default=1.0)
 
 
 def _both_tables(facts: Facts) -> list[Finding]:
@@ -185,7 +192,7 @@ def _unknown(facts: Facts, rope: Rope) -> list[Finding]:
 
 def _about(facts: Facts, rope: Rope, key: str, known: set[str]) -> Finding:
     value = rope.given[key]
-    applied = constant_logit(facts)
+    applied = constant_logit(facts, rope.label)
     guess, meant = "", math.nan
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         if key in _MULTIPLIERS:
@@ -223,12 +230,14 @@ def _about(facts: Facts, rope: Rope, key: str, known: set[str]) -> Finding:
 
 
 def _as_if(facts: Facts, rope: Rope, key: str, name: str) -> float:
-    renamed = {(name if old == key else old): value for old, value in rope.given.items()}
-    number(key, renamed[name], -math.inf)
-    if rope.label:
-        return math.nan
+    """The factor on logits if a key were spelt otherwise."""
+    number(key, rope.given[key], -math.inf)
+    renamed: dict[str, Any] = {(name if old == key else old): value for old, value in rope.given.items()}
     rest = {k: v for k, v in facts.config.items() if k not in ("rope_scaling", "rope_parameters")}
-    return constant_logit(replace(facts, config={**rest, "rope_parameters": renamed}))
+    if rope.label:
+        table = facts.config.get("rope_parameters")
+        renamed = {**(table if isinstance(table, Mapping) else {}), rope.label: renamed}
+    return constant_logit(replace(facts, config={**rest, "rope_parameters": renamed}), rope.label)
 
 
 def _refused(facts: Facts, rope: Rope) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import numpy as np
@@ -21,16 +21,19 @@ KNOWN = {
 }
 """The functions that a factor in a file may name, with the parameters that each takes."""
 
-# a gap is a function, which a file cannot hold: it follows from the numbers again; that of a constant does not
-_GAPS: dict[str, Callable[..., Rule]] = {
-    "logn": lambda trained: catalogue.logn(trained),
-    "log_position": lambda trained: catalogue.grok(trained),
-    "log_steps_next": lambda trained, slope: catalogue.llama4(trained, slope),
-    "log_steps": lambda trained, slope: catalogue.ministral(trained, slope),
-    "scalable_softmax": lambda scale, bias=0.0: catalogue.ssmax(scale, bias),
-    "log_ratio": lambda trained: catalogue.su(trained),
-    "log_power": lambda trained, exponent: catalogue.critical(trained, exponent),
-    "log_slope": lambda trained, slope: catalogue.log_slope(trained, slope),
+# a gap is a function, which a file cannot hold: that of a function follows from the catalogue, that of a constant does not
+_GAPS = {
+    one.factors[0].value: one.factors[0].gap
+    for one in (
+        catalogue.logn(2),
+        catalogue.grok(2),
+        catalogue.llama4(),
+        catalogue.ministral(2),
+        catalogue.ssmax(),
+        catalogue.su(2),
+        catalogue.critical(2, 1.0),
+        catalogue.log_slope(2, 1.0),
+    )
 }
 
 
@@ -130,21 +133,12 @@ def _factor(data: Any) -> Factor:
         parameters=parameters,
         formula=found["formula"],
         source=found["source"],
-        gap=_gap(found["function"], parameters),
+        gap=_GAPS.get(function),
         by_position=found["by_position"],
         learned=tuple(found["learned"]),
         kind=found["kind"],
         layers=None if layers is None else tuple(layers),
     )
-
-
-def _gap(function: str, parameters: Mapping[str, Any]) -> Callable[[int], float] | None:
-    if function not in _GAPS:
-        return None
-    try:
-        return _GAPS[function](**parameters).factors[0].gap
-    except InputError:  # numbers that the catalogue does not take, such as a NaN where a layer has no rule
-        return None
 
 
 def _numbers(name: str, value: Any) -> Any:

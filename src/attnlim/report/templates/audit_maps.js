@@ -34,6 +34,8 @@ const MAPS = {
     values: () => headValues("phase").map((row) => row.map((code) => (code < 0 ? null : code))),
     ends: [-0.5, 3.5],
     stops: phaseStops,
+    letter: (code) => data.phases[code][0].toUpperCase(),
+    letterColour: "on-phase",
   },
   kappa: {
     values: () => headValues("kappa"),
@@ -80,26 +82,31 @@ function drawMap(key) {
   const width = div.clientWidth;
   const columnWidth = (width - MAP_MARGIN.l - MAP_MARGIN.r) / data.heads_axis.length;
   const values = map.values();
+  const pale = map.pale?.();
   const trace = {
     type: "heatmap", z: values, zmin: map.ends[0], zmax: map.ends[1], zauto: false,
     colorscale: map.stops(), showscale: false, hoverinfo: "none", hoverongaps: true,
     xgap: columnWidth > 8 ? 1 : 0, ygap: rowHeight > 8 ? 1 : 0,
   };
-  if (key === "phase" && rowHeight >= 11 && columnWidth >= 10) {
-    trace.text = values.map((row) => row.map((code) => (code === null ? "" : data.phases[code][0].toUpperCase())));
+  if (map.letter && rowHeight >= 11 && columnWidth >= 10) {
+    trace.text = values.map((row) => row.map((value) => (value === null ? "" : map.letter(value))));
     trace.texttemplate = "%{text}";
-    trace.textfont = { color: colour("on-phase"), size: Math.min(12, rowHeight - 3, columnWidth) };
+    trace.textfont = { color: colour(map.letterColour), size: Math.min(12, rowHeight - 3, columnWidth) };
   }
   const blank = { x: [], y: [] };
   values.forEach((row, layer) => row.forEach((value, head) => {
-    if (value === null) { blank.x.push(head); blank.y.push(layer); }
+    if (value === null && !pale?.[layer][head]) { blank.x.push(head); blank.y.push(layer); }
   }));
   const crosses = {
     type: "scatter", mode: "markers", ...blank, hoverinfo: "skip",
     marker: { symbol: "x-thin", size: Math.max(4, Math.min(9, rowHeight - 4, columnWidth - 4)), line: { width: 1, color: colour("faint") } },
   };
+  const flat = pale ? [{
+    type: "heatmap", z: pale, showscale: false, hoverinfo: "skip", xgap: trace.xgap, ygap: trace.ygap,
+    zauto: false, zmin: 0, zmax: 1, colorscale: [[0, colour("soft")], [1, colour("soft")]],
+  }] : [];
   const axis = { fixedrange: true, showgrid: false, zeroline: false, ticks: "outside", ticklen: 3, tickcolor: "rgba(0,0,0,0)", tickfont: { size: 11 } };
-  Plotly.react(div, [trace, crosses], {
+  Plotly.react(div, [trace, ...flat, crosses], {
     ...frame(), width, height: data.layers.length * rowHeight + MAP_MARGIN.t + MAP_MARGIN.b, margin: MAP_MARGIN,
     plot_bgcolor: colour("panel"),
     xaxis: { ...axis, range: [-0.5, data.heads_axis.length - 0.5], ...thinned(data.heads_axis, columnWidth, 7 * String(data.heads_axis.at(-1)).length + 5), title: { text: "head", standoff: 4, font: { size: 12 } } },
@@ -152,6 +159,7 @@ function showHead(layer, head, asked, mouse) {
     ["sink", "first token’s share", plusMinus(percent(sink("sink_mass")), sink("sink_mass_se"), percent)],
     ["logit", "largest logit", three(read("largest_logit"))],
   ];
+  if (data.wishes) rows.push(["wish", "sensitivity", wishText(layer, head)]);
   if (state.variant === "with" && over("value") !== null) {
     rows.splice(1, 0, ["", "κ over contexts", `${real(over("value"), 2)} ${interval(over("low"), over("high"))}`.trim()]);
   }

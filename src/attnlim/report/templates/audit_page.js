@@ -71,6 +71,7 @@ function drawAll() {
   drawStrips();
   drawMissing();
   drawMaps();
+  drawWishes();
   drawCurves();
   drawRho();
   drawTable();

@@ -19,6 +19,7 @@ const headTable = new SortedTable("table", [
   { name: "largest logit", key: (at) => at.read("largest_logit"), show: three, about: "largest scaled score in any sampled row" },
   { name: "b", sub: "c", key: (at) => at.read("critical_multiplier"), show: (v) => real(v, 2), about: "factor on the logits at which a row would be critical; biased low" },
   { name: "power of ln\u00a0n", key: (at) => at.exponent("value"), show: (v) => real(v, 2), range: (at) => interval(at.exponent("low"), at.exponent("high")), about: "the power of ln n that b_c follows, with its 95 % interval; always with the first token" },
+  ...(data.wishes ? [{ name: "sensitivity", key: (at) => at.wish("value"), show: (v) => real(v, 4), range: (at) => interval(at.wish("low"), at.wish("high"), 4), about: "d nll/d ln of the head’s logit multiplier, nats, with its 95 % interval; negative: would rather be sharper" }] : []),
 ], ["head", "heads"]);
 
 function tableRows() {
@@ -27,6 +28,7 @@ function tableRows() {
     read: (name) => headValues(name)[layer][head],
     exponent: (part) => data.exponent[part]?.[state.context][layer][head] ?? null,
     sink: () => sinkValues("sink_mass")[layer][head],
+    wish: (part) => wishValues(part)[layer][head],
   })).filter((at) => (state.tableLayer === null || at.layer === state.tableLayer)
     && (state.tablePhase === null || at.read("phase") === state.tablePhase));
 }
