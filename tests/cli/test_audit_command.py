@@ -90,6 +90,51 @@ def test_dry_run_writes_nothing(attnlim: Run, tiny_audit: Arguments, tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
+def test_sensitivity_from_end_to_end(
+    forks: Forks, attnlim: Run, tiny_audit: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it adds to a run, that a kill inside its cells leaves the same bytes, and that it says what it will take."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    work = (*tiny_audit, "--context", "32,64", "--windows", "12", "--rows", "16", "--device", "cpu", "--sensitivity")
+    plan = json.loads(attnlim(*work, "--dry-run", "--json").stdout)
+    assert len(plan["cells"]) == 48 and plan["cells"][24] == "sensitivity-32-window-0"
+    assert "windows of 32 tokens, each with a backward pass" in attnlim(*work, "--dry-run").stdout
+
+    clean = attnlim(*work, "--out", "clean")
+    assert clean.returncode == 0, clean.stderr
+    assert "sensitivity at 64 tokens: done at" in clean.stderr
+    assert "would rather be sharper" in clean.stdout
+    dataset, record = open_run(tmp_path / "clean")
+    assert record["arguments"]["sensitivity"] is True
+    heads = pd.read_csv(tmp_path / "clean" / "heads.csv")
+    for name in ("sensitivity", "sensitivity_low", "sensitivity_high"):
+        np.testing.assert_allclose(heads[name], dataset[name].values.ravel(), rtol=1e-12)
+
+    process = forks.begin(*work, "--out", "killed", cwd=tmp_path)
+    cells = tmp_path / "killed.partial" / "cells"
+    while len(list(cells.glob("sensitivity*.npz"))) < 3:
+        assert process.poll() is None
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    resumed = attnlim(*work, "--out", "killed")
+    assert resumed.returncode == 0, resumed.stderr
+    assert tree_bytes(tmp_path / "killed" / "data.zarr") == tree_bytes(tmp_path / "clean" / "data.zarr")
+
+
+def test_a_partial_run_without_sensitivity_is_not_gone_on_with(
+    forks: Forks, attnlim: Run, tiny_audit: Arguments, tmp_path: Path, one_line: OneLine
+) -> None:
+    work = (*tiny_audit, "--context", "64,256", "--windows", "200", "--out", "run")
+    process = forks.begin(*work, cwd=tmp_path)
+    while not list((tmp_path / "run.partial" / "cells").glob("context*.npz")):
+        assert process.poll() is None
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    one_line(attnlim(*work, "--sensitivity"), "run.partial")
+
+
 def test_compare(attnlim: Run, tiny_audit: Arguments, one_line: OneLine) -> None:
     attnlim(*tiny_audit, *SMALL, "--out", "a")
     attnlim(*tiny_audit, *SMALL, "--out", "b", "--seed", "1")
@@ -124,6 +169,10 @@ BAD_INPUT = {
     "context too small": (
         ("audit", "TINY", "--context", "1"),
         "--context must be a whole number of at least 16, got 1",
+    ),
+    "sensitivity of an encoder": (
+        ("audit", "minilm", "--sensitivity", "--context", "32"),
+        "minilm lacks the weights of its next-token head",
     ),
     "no windows": (
         ("audit", "TINY", *SMALL, "--windows", "0"),

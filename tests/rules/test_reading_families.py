@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import transformers
+from tests.rules.real_configs import as_told, module_class
 from transformers import CONFIG_MAPPING
 
 from attnlim.rules import read
@@ -19,6 +20,7 @@ from attnlim.rules.model_families import FAMILIES, PLAIN, TEXT_MODEL_OF
 from attnlim.rules.rope_keys import _ALWAYS, _BY_TYPE
 from attnlim.rules.rope_parameters import ROPE_TYPES
 
+pytestmark = as_told
 MODELS = Path(transformers.__file__).parent / "models"
 INSTALLED = sorted(name for name in FAMILIES if name in CONFIG_MAPPING and name != "swan")
 ROTARY = sorted(name for name in {*FAMILIES, *PLAIN} - {"swan", "qwen", "grok-2"} if name in CONFIG_MAPPING)
@@ -172,8 +174,6 @@ def test_a_config_that_says_nothing_is_read_as_the_class_fills_it(model_type: st
     ],
 )
 def test_how_many_dimensions_turn(model_type: str) -> None:
-    from tests.rules.real_configs import module_class
-
     config, reading = CONFIG_MAPPING[model_type](), read({"model_type": model_type})
     assert reading.rotary_dim == 2 * module_class(config, "RotaryEmbedding")(config).inv_freq.numel()
     whole = getattr(config, "qk_head_dim", None) or getattr(config, "head_dim", None)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rules.real_configs import as_told
 from tests.rules.test_reading_bad_input import gguf_file
 
 from attnlim.rules import Finding, read
@@ -64,6 +65,7 @@ def test_an_architecture_that_transformers_does_not_load(tmp_path: Path) -> None
     assert (reading.rotary_dim, reading.head_dim) == (8, 24)
 
 
+@as_told
 def test_gpt_oss_fails_in_transformers_and_is_read_as_declared(tmp_path: Path) -> None:
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 

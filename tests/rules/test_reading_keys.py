@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from huggingface_hub.errors import StrictDataclassError
-from tests.rules.real_configs import attention, module_class
+from tests.rules.real_configs import as_told, attention, module_class
 from transformers import CONFIG_MAPPING
 
 from attnlim.rules import read
 
+pytestmark = as_told
 SMALL: dict[str, Any] = {
     "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 4, "hidden_size": 64, "max_position_embeddings": 32768,
 }  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.rules.real_configs import as_told
 from transformers import CONFIG_MAPPING, AttentionInterface, AttentionMaskInterface, AutoModel
 
 from attnlim.rules import read
@@ -100,6 +101,7 @@ def test_llama_4_scales_no_layer_with_rotary_positions() -> None:
     assert reading.parts(20) == reading.parts(20, layer=1)
 
 
+@as_told
 @pytest.mark.parametrize("family", ["ministral3", "mistral4"])
 def test_published_steps_are_those_of_the_module_itself(family: str) -> None:
     import importlib

@@ -14,6 +14,7 @@ from tests.rules.real_configs import (
     FOLDER,
     IN_TRANSFORMERS,
     NAMES,
+    as_told,
     attention,
     real,
     rotary_amplitude,
@@ -27,6 +28,7 @@ POSITIONS = [0, 1, 4095, 4096, 40000]
 FLOAT32 = 3e-7
 
 
+@as_told
 @pytest.mark.parametrize("name", IN_TRANSFORMERS)
 def test_cos_and_sin_have_the_amplitude_of_transformers(name: str) -> None:
     config, reading = transformers_config(real(name)), read(real(name))
@@ -38,6 +40,7 @@ def test_cos_and_sin_have_the_amplitude_of_transformers(name: str) -> None:
         np.testing.assert_allclose(ours, measured, rtol=FLOAT32, err_msg=f"{name} {label}")
 
 
+@as_told
 @pytest.mark.parametrize("name", sorted(set(IN_TRANSFORMERS) - {"modernbert-base"}))
 def test_the_softmax_scale_is_that_of_transformers(name: str) -> None:
     config, reading = transformers_config(real(name)), read(real(name))
@@ -47,6 +50,7 @@ def test_the_softmax_scale_is_that_of_transformers(name: str) -> None:
         assert reading.parts(100, layer=layer).softmax == pytest.approx(factor, rel=1e-12)
 
 
+@as_told
 @pytest.mark.parametrize("name", IN_TRANSFORMERS)
 def test_the_shape_is_that_of_transformers(name: str) -> None:
     config, reading = transformers_config(real(name)), read(real(name))

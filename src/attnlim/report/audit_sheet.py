@@ -128,7 +128,7 @@ def _wish_map(axes: Axes, dataset: xarray.Dataset) -> None:
     axes.figure.colorbar(
         image, cax=bar, orientation="horizontal", ticks=[-top, 0, top], format=lambda value, _: f"{value:.2g}"
     )
-    bar.set_xlabel("−: would rather be sharper, +: softer", size=9, color=MUTED)
+    bar.set_xlabel("−: would rather be sharper, +: softer", size=9, color=MUTED, labelpad=1)
     bar.tick_params(labelsize=9, length=2, colors=MUTED)
 
 

@@ -113,15 +113,17 @@ def along_panel(axes: Axes, dataset: xr.Dataset) -> None:
             ms=5.5 if strong else 4, zorder=4 if strong else 3, label=literal(_short(name)),
         )  # fmt: skip
         outside = (estimate < low - pad) | (estimate > high + pad)
-        off += [f"{_short(name)} {signed(float(value))}" for value in estimate[outside]]
+        if outside.any():
+            off.append(
+                f"{_short(name)} ({'up to ' if outside.sum() > 1 else ''}{signed(float(estimate[outside].max()))})"
+            )
     edges = np.unique([*begins, *ends])
     axes.set_xticks(
         edges[:: max(1, -(-len(edges) // 9))], [f"{int(edge):,}" for edge in edges[:: max(1, -(-len(edges) // 9))]]
     )
     if off:
-        shown = ", ".join(off[:4]) + (f" and {len(off) - 4} more" if len(off) > 4 else "")
         axes.text(
-            0.995, 0.015, fill(literal(f"off the scale: {shown}"), 60), transform=axes.transAxes, ha="right", va="bottom",
+            0.995, 0.015, fill(literal(f"off the scale: {', '.join(off)}"), 60), transform=axes.transAxes, ha="right", va="bottom",
             size=8, color=MUTED,
         )  # fmt: skip
     axes.legend(
@@ -145,14 +147,16 @@ def needles_panel(axes: Axes, dataset: xr.Dataset) -> None:
         bad="#ffffff"
     )
     scale = colors.Normalize(low, high)
-    image = None
     for kind in kinds:
         mine = company[order] == kind
-        image = axes.imshow(
+        axes.imshow(
             loss[:, mine], cmap=palette, norm=scale, aspect="auto", interpolation="nearest",
             extent=(places[mine][0] - 0.5, places[mine][-1] + 0.5, len(loss) - 0.5, -0.5),
         )  # fmt: skip
-        axes.text(places[mine][0] - 0.45, -0.62, literal(kind), va="bottom", size=9, color=MUTED)
+        axes.annotate(
+            literal(kind), (places[mine][0] - 0.45, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
+            textcoords="offset points", va="bottom", size=9, color=MUTED,
+        )  # fmt: skip
     for row, column in np.argwhere(found):
         dark = scale(loss[row, column]) > 0.45
         axes.plot(places[column], row, "o", ms=4, color="white" if dark else INK, mew=0)
@@ -175,7 +179,8 @@ def needles_panel(axes: Axes, dataset: xr.Dataset) -> None:
         )  # fmt: skip
     _name_rows(axes, dataset)
     bar = axes.inset_axes((0.42, -0.235, 0.58, 0.032))
-    axes.figure.colorbar(image, cax=bar, orientation="horizontal")
+    mappable = extra("matplotlib.cm", "report").ScalarMappable(scale, palette)
+    axes.figure.colorbar(mappable, cax=bar, orientation="horizontal")
     bar.set_title("nats a number", loc="left", size=8.5, color=MUTED, pad=3)
     bar.tick_params(labelsize=8.5, length=2, colors=MUTED)
     bar.set_frame_on(False)

@@ -114,10 +114,9 @@ def facts(dataset: xr.Dataset) -> str:
     attrs = dataset.attrs
     trained, target = int(attrs["trained_length"]), int(attrs["target"])
     sets = [f"{n} to {name}" for n, name in zip(attrs["windows"], ("calibrate", "stop", "test"), strict=True) if n]
-    windows = f"window{'s' if sum(attrs['windows']) != 1 else ''} of {target} tokens"
     return (
         f"trained to {trained} tokens, target {target} ({target / trained:g} ×) · text: {', '.join(attrs['texts'])}, "
-        f"{', '.join(sets)} {windows} · {dataset.sizes['needle']} needles · seed {attrs['seed']}"
+        f"windows {', '.join(sets)} · {dataset.sizes['needle']} needles · seed {attrs['seed']}"
     )
 
 
@@ -133,10 +132,10 @@ def stretches(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def scale_ends(estimate: ArrayLike, low: ArrayLike, high: ArrayLike) -> tuple[float, float]:
-    """The ends of a scale that holds 0 and the intervals, but for those that reach further than five times the median.
+    """The ends of a scale that holds 0 and the intervals, but for losses more than five times the median difference above 0.
 
     Without the exception, positions beyond the trained length without any help, which can cost nats where rules differ by
-    hundredths, would leave all others on one spot.
+    hundredths, would leave all others on one spot. What is better than the rule compared with is never left out.
 
     >>> scale_ends([-0.2, 0.0, 0.1, 9.0], [-0.3, 0.0, np.nan, 8.0], [-0.1, 0.0, np.nan, 10.0])
     (-0.3, 0.1)
@@ -146,8 +145,9 @@ def scale_ends(estimate: ArrayLike, low: ArrayLike, high: ArrayLike) -> tuple[fl
     reach = np.nanmax(np.abs(ends), axis=0) if ends.size else np.zeros(0)
     if not (reach > 0).any():
         return -1.0, 1.0
-    near = ends[:, reach <= _FAR * np.median(reach[reach > 0])]
-    return min(0.0, float(np.nanmin(near))), max(0.0, float(np.nanmax(near)))
+    usual = float(np.quantile(reach[reach > 0], 0.5, method="lower"))
+    near = ends[:, reach <= max(_FAR * usual, -float(np.nanmin(ends)))]
+    return min(0.0, float(np.nanmin(ends))), max(0.0, float(np.nanmax(near)))
 
 
 def mass_on_needles(dataset: xr.Dataset, company: str | None = None) -> xr.DataArray:

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+# the version whose code the table tells; older ones differ, as DeepSeek-V2's softmax scale does, which 5.0 left at 1
+TRANSFORMERS = "5.24"
+
 Query = Literal["", "llama4", "ministral", "inkling", "beam", "learned", "logn", "grok"]
 NoRotary = Literal["", "flags", "global", "global if windowed", "null", "all"]
 Windows = Literal["given", "all", "last", "first", "qwen", "chunked", "smollm3"]

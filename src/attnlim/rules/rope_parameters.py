@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlim.core.checks import InputError
-from attnlim.rules import catalogue, factors
+from attnlim.rules import catalogue
 from attnlim.rules.config_files import Facts, number
 from attnlim.rules.layer_kinds import Layer
 from attnlim.rules.rule import Factor, Rule
@@ -117,11 +117,6 @@ def softmax_factors(facts: Facts, ropes: tuple[Rope, ...]) -> tuple[Factor, ...]
     if math.isnan(ropes[0].factor):
         return ()
     return catalogue.latent_softmax(max(ropes[0].factor, 1.0), ropes[0].real("mscale_all_dim")).factors
-
-
-def plain_yarn(rope: Rope) -> float:
-    """g(s, 1), what YaRN's factor is when nothing overrides it."""
-    return factors.yarn_scale(rope.factor)
 
 
 def _table(facts: Facts, key: str) -> dict[str, Any] | None:

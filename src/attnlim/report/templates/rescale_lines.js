@@ -39,15 +39,15 @@ function lineOf(kind, variant, strong, banded) {
   const known = points.filter(({ low, high }) => low !== null && high !== null && high > low);
   if (!banded || !known.length) return [line];
   const area = {
-    type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", showlegend: false, legendgroup: String(variant), line: { width: 0 }, fillcolor: withAlpha(shade, strong ? 0.18 : 0.09),
+    type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", showlegend: false, legendgroup: String(variant), line: { width: 0 }, fillcolor: withAlpha(shade, strong ? 0.18 : 0.08),
     x: [...known.map(({ x }) => x), ...known.map(({ x }) => x).reverse()], y: [...known.map(({ high }) => high), ...known.map(({ low }) => low).reverse()],
   };
   return known.length > 1 ? [area, line] : [line];
 }
 
-// Room below both charts for the names of the first, so that their axes stand level
-function legendRoom(width) {
-  const entries = VARIANTS.map(({ name }) => 52 + 6.6 * Math.min(name.length, 40));
+// Room below a chart for the names of its lines
+function legendRoom(width, variants) {
+  const entries = variants.map((variant) => 52 + 6.6 * Math.min(nameOf(variant).length, 40));
   return 58 + 21 * Math.ceil(entries.reduce((sum, one) => sum + one, 0) / Math.max(150, 0.9 * (width - 90)));
 }
 
@@ -60,7 +60,9 @@ function drawLines(id, kind, variants, yAxis, about) {
   const traces = order.flatMap((variant) => lineOf(kind, variant, strong(variant), strong(variant) || state.bands === "all" || id === "absolute"));
   traces.forEach((trace) => { trace.legendrank = 1000 + Number(trace.legendgroup); });
   const { shapes, annotations } = trainedMark();
-  const below = legendRoom(document.getElementById("along").clientWidth);
+  // side by side the axes stand level: both leave the room that the first needs
+  const first = document.getElementById("along");
+  const below = first.offsetTop === div.offsetTop ? legendRoom(first.clientWidth, VARIANTS.map((_, one) => one)) : legendRoom(width, variants);
   Plotly.react(div, traces, {
     ...frame(), width, height: 330 + below, margin: { l: 62, r: 26, t: 24, b: below }, showlegend: true, shapes, annotations,
     legend: { orientation: "h", x: 0, y: -0.15, yanchor: "top", font: { size: 12 } }, xaxis: positionAxis(width - 80), yaxis: yAxis,
@@ -81,9 +83,13 @@ function drawLines(id, kind, variants, yAxis, about) {
 
 // What lies beyond the scale of the differences, in words
 function offScale([low, high]) {
-  const off = VARIANTS.flatMap((_, variant) => STRETCHES.map((bucket) => ({ variant, bucket, value: lossOf("difference", variant, bucket).estimate })))
-    .filter(({ value }) => value !== null && (value < low || value > high));
-  return off.length ? `Off the scale: ${off.map(({ variant, bucket, value }) => `${nameOf(variant)} at ${data.buckets[bucket]} (${signed(value)})`).join(", ")}. ` : "";
+  const off = VARIANTS.flatMap((_, variant) => {
+    const outside = STRETCHES.map((bucket) => ({ bucket, value: lossOf("difference", variant, bucket).estimate })).filter(({ value }) => value !== null && (value < low || value > high));
+    if (!outside.length) return [];
+    const most = signed(extremes(outside.map(({ value }) => value))[1]);
+    return [`${nameOf(variant)} at ${outside.map(({ bucket }) => data.buckets[bucket]).join(", ")} (${outside.length > 1 ? "up to " : ""}${most})`];
+  });
+  return off.length ? `Off the scale: ${off.join("; ")}. ` : "";
 }
 
 function drawAlong() {

@@ -3,6 +3,7 @@
 function variantMark(variant) {
   const parts = [nameOf(variant)];
   if (variant === data.recommended) parts.push(" ", element("span", "star", "★"));
+  parts.push(element("div", "what", VARIANTS[variant].words));
   return parts;
 }
 
@@ -19,7 +20,6 @@ function ruleColumns() {
     { name: "nats a number", key: (variant) => mean(finite(data.needles.nll[variant])), show: (value) => real(value, 2), about: "mean loss of a needle’s number" },
     { name: "against none", key: needle("estimate"), show: signed, range: (variant) => signedInterval(needle("low")(variant), needle("high")(variant)), about: "difference of a needle’s number, nats" },
     { name: "median factor", key: (variant) => quantile(finite(data.multiplier[variant]), 0.5), show: (value) => real(value, 3), about: "on the logits of the last position, over heads" },
-    { name: "what it does", mark: (variant) => [VARIANTS[variant].words], key: (variant) => variant, about: "in words" },
   ];
 }
 
