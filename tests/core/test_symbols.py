@@ -40,5 +40,5 @@ def test_markdown_has_a_row_for_each_symbol_and_whole_cells() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match=r"must be one of n_tokens, .*got 'lr'"):
         lookup("context", "lr")
-    with pytest.raises(InputError, match="package must be one of audit, context, core, depth, got 'contxt'"):
+    with pytest.raises(InputError, match="package must be one of audit, context, core, depth, rules, got 'contxt'"):
         table("contxt")

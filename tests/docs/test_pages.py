@@ -177,7 +177,7 @@ def test_figure_script(stored_run: Path, root: Path, tmp_path: Path) -> None:
     assert figure.read_text().startswith("<?xml")
 
 
-@pytest.mark.parametrize("package", ["context", "depth", "lab", "audit", "models", "report"])
+@pytest.mark.parametrize("package", ["context", "depth", "rules", "lab", "audit", "models", "report"])
 def test_every_public_name_has_its_place(package: str, root: Path) -> None:
     text = page(root, f"api/{package}.md")
     for name in importlib.import_module(f"attnlim.{package}").__all__:

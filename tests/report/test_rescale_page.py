@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
+from tests.report.synthetic_rescale import BARE, rescale_dataset
 
 from attnlim.report import rescale_figure
 from attnlim.report.figures import svg_element
-from tests.report.synthetic_rescale import BARE, rescale_dataset
 
 Opener = Callable[..., Any]
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> <a href='javascript:alert(3)'>b</a> $x_{"
@@ -50,6 +50,15 @@ def marks(page: Any, chart: str) -> dict[int, tuple[float, str]]:
     }
 
 
+def bars(page: Any, chart: str) -> dict[int, tuple[float, float]]:
+    """The ends of each rule's interval in a chart of differences, by row."""
+    traces = page.evaluate(
+        f"document.getElementById('{chart}').data.filter(t => t.error_x)"
+        ".map(t => [t.y[0], t.x[0] - t.error_x.arrayminus[0], t.x[0] + t.error_x.array[0]])"
+    )
+    return {row: (low, high) for row, low, high in traces}
+
+
 def column(page: Any, table: str, name: str) -> list[str]:
     heads = page.locator(f"#{table} thead th").all_inner_texts()
     found: list[str] = page.locator(f"#{table} tbody td:nth-child({heads.index(name) + 1})").all_inner_texts()
@@ -81,26 +90,23 @@ def test_the_answer_stands_first_and_charts_show_the_dataset(open_page: Opener) 
     assert page.locator("#verdict p").all_inner_texts() == [paragraphs[-1], *paragraphs[:-1]]
     assert paragraphs[-1].startswith("Recommended: calibrated")
     np.testing.assert_allclose(drawn(page, "multiplier"), dataset["multiplier"].sel(variant="calibrated"), rtol=1e-4)
-    for chart, values, far in (
-        ("beyond", dataset["difference"].sel(bucket="beyond"), "raw"),
-        ("within", dataset["difference_raw"].sel(bucket="within"), "ssmax"),
-        ("needle-differences", dataset["needle_difference"], "raw"),
+    beyond, within = dataset.sel(bucket="beyond"), dataset.sel(bucket="within")
+    for chart, one, name, far in (
+        ("beyond", beyond, "difference", "raw"),
+        ("within", within, "difference_raw", "ssmax"),
+        ("needle-differences", dataset, "needle_difference", "raw"),
     ):
-        shown = marks(page, chart)
+        shown, ends = marks(page, chart), bars(page, chart)
         assert sorted(shown) == list(range(dataset.sizes["variant"]))
         for row, variant in enumerate(names(dataset)):
+            estimate, low, high = (float(one[f"{name}{end}"].sel(variant=variant)) for end in ("", "_low", "_high"))
             if variant == far:
                 assert shown[row][1] == "triangle-right-open"
-                assert shown[row][0] < float(values.sel(variant=variant))
+                assert shown[row][0] < estimate
             else:
                 # five significant digits are kept
-                assert shown[row][0] == pytest.approx(float(values.sel(variant=variant)), rel=1e-4)
-        row = names(dataset).index("qwen")
-        bar = page.evaluate(
-            f"document.getElementById('{chart}').data.filter(t => t.hoverinfo === 'skip' && t.y[0] === {row})[0].error_x"
-        )
-        assert bar["array"][0] >= 0
-        assert bar["arrayminus"][0] >= 0
+                assert shown[row] == (pytest.approx(estimate, rel=1e-4), "circle")
+                assert ends[row] == pytest.approx((low, high), rel=1e-3, abs=1e-6)
     assert "★ <b>calibrated</b>" in page.evaluate("document.getElementById('beyond').layout.yaxis.ticktext")
     lines = page.evaluate(
         "document.getElementById('along').data.filter(t => t.hoverinfo === 'none').map(t => [t.name, t.y])"

@@ -9,6 +9,7 @@ from attnlim.core.checks import InputError
 PAPER = "Critical attention scaling"
 GAPS = "after arXiv 2605.12697"
 UNIFORM = "Uniform scaling limits"
+YARN = "YaRN"
 DERIVED = "derived"
 OURS = "ours"
 
@@ -159,6 +160,16 @@ _TABLE = (
     ),
     Symbol("depth", "C", "adam_bound", "largest step of Adam", "dimensionless", "C", UNIFORM),
     Symbol("depth", "M", "hidden", "hidden units of a residual perceptron", "units", "M", "arXiv 2509.10167"),
+    Symbol("rules", "n", "keys", "keys that a query may attend to, itself counted in", "tokens", "n", OURS),
+    Symbol("rules", "n_0", "trained", "length that a model was trained for", "tokens", "n_0", OURS),
+    Symbol("rules", "p", "position", "position of a query, from 0", "tokens", "p", OURS),
+    Symbol("rules", "s", "factor", "target over trained length", "dimensionless", "s", YARN),
+    Symbol("rules", "m", "cos_sin", "factor on cos and sin, squared on a logit", "dimensionless", "m", YARN),
+    Symbol("rules", "Δ", "gap", "logit gap that a rule takes for granted", "nats", r"\Delta", DERIVED),
+    Symbol("rules", "b_c", "critical_multiplier", "multiplier that makes a row critical", "dimensionless", "b_c", GAPS),
+    Symbol("rules", "ζ", "exponent", "power of ln n that b_c follows", "dimensionless", r"\zeta", OURS),
+    Symbol("rules", "w", "slope", "slope of the factor in ln n beyond n_0", "1/nat", "w", OURS),
+    Symbol("rules", "g", "by_multiplier", "derivative of the loss by ln of a head's factor", "nats", "g", OURS),
     Symbol("audit", "n", "context", "length of the text window", "tokens", "n", OURS),
     Symbol("audit", "ρ̂", "rho_input", "mean cosine of the attention's input", "dimensionless", r"\hat\rho", OURS),
     Symbol("audit", "ρ̂_r", "rho_residual", "mean cosine of the residual stream", "dimensionless", r"\hat\rho_r", OURS),

@@ -11,12 +11,14 @@ import numpy as np
 import xarray as xr
 
 from attnlim.core.cells import Arrays, Cell, run_cells
+from attnlim.models.loading import LoadedModel
+from attnlim.models.text import Text, read_text
 from attnlim.rules.attaching import multiplier_of
 from attnlim.rules.head_sensitivity import sensitivity
 from attnlim.rules.needle_scores import needle_scores
 from attnlim.rules.needles import Company
 from attnlim.rules.rescale_dataset import Course, Tested, assemble
-from attnlim.rules.rescale_plan import FIRST_RADIUS, RADII, ROUNDS, Plan, step_name
+from attnlim.rules.rescale_plan import FIRST_RADIUS, RADII, ROUNDS, Plan, make_plan, step_name
 from attnlim.rules.rescale_words import recommended, verdict
 from attnlim.rules.slope_steps import shrunk_gradient, stepped
 from attnlim.rules.stretching import stretched
@@ -90,6 +92,48 @@ class _Runner:
             self.held = None  # one at a time: it is the largest thing in memory beside the model
             self.held = (of, shared_prefix(self.plan.model, ids, self.plan.trained, self.plan.stretch))
         return self.held[1]
+
+
+def rescale(
+    loaded: LoadedModel,
+    target: int,
+    rules: str | Sequence[str] = "all",
+    texts: Sequence[Text | str] | None = None,
+    *,
+    windows: Sequence[int] = (2, 1, 2),
+    per: str = "head",
+    audit: xr.Dataset | None = None,
+    seed: int = 0,
+    progress: Progress = lambda cell, was_stored: None,
+) -> xr.Dataset:
+    """Compare scaling rules of a real model beyond its trained length, calibrate one, and say which to take.
+
+    Args:
+        loaded: a causal language model with its head, from ``attnlim.models.load(..., head=True)``.
+        target: tokens, beyond the trained length.
+        rules: names, "all" or "calibrate"; see the manual.
+        texts: one, cut into three parts, or three: to calibrate, to stop, to test; None takes the language reference inside
+            CPython.
+        windows: of the three sets.
+        per: what shares a slope: "head", "layer" or "model".
+        audit: of the same model, for the critical rule and the phases of its heads.
+        seed: of the needles' numbers and of the bootstrap.
+        progress: told of every finished cell.
+
+    Returns:
+        Losses, needles, slopes over variants; ``.attrs["verdict"]`` says in words what they come to and
+        ``.attrs["recommended"]`` what to take.
+
+    Raises:
+        InputError: a target that is not beyond the trained length, texts too short, an unknown rule, the critical rule without
+            an audit, a model whose positions cannot be stretched or whose attention cannot be hooked.
+
+    Source: *ours*.
+    """
+    names = [rules] if isinstance(rules, str) else list(rules)
+    given = [one if isinstance(one, Text) else Text("text", one) for one in texts or [read_text(None)]]
+    plan = make_plan(loaded, given, target, names, windows=windows, per=per, audit=audit, seed=seed)
+    return run_plan(plan, progress=progress)
 
 
 def run_plan(
