@@ -118,9 +118,8 @@ def along_panel(axes: Axes, dataset: xr.Dataset) -> None:
                 f"{_short(name)} ({'up to ' if outside.sum() > 1 else ''}{signed(float(estimate[outside].max()))})"
             )
     edges = np.unique([*begins, *ends])
-    axes.set_xticks(
-        edges[:: max(1, -(-len(edges) // 9))], [f"{int(edge):,}" for edge in edges[:: max(1, -(-len(edges) // 9))]]
-    )
+    edges = edges[:: max(1, -(-len(edges) // 9))]
+    axes.set_xticks(edges, [f"{int(edge):,}" for edge in edges])
     if off:
         axes.text(
             0.995, 0.015, fill(literal(f"off the scale: {', '.join(off)}"), 60), transform=axes.transAxes, ha="right", va="bottom",

@@ -56,11 +56,14 @@ function multiplierWords() {
   return high - low < 1e-6 ? `${name}: ${real(low, 3)} in every head.` : `${name}: from ${real(low, 3)} to ${real(high, 3)}.`;
 }
 
-function drawMaps() {
+// those that change with the chosen rule
+const OF_RULE = ["multiplier", "mass"];
+
+function drawMaps(keys) {
   const wanted = MAP_MARGIN.l + MAP_MARGIN.r + 11 * data.heads_axis.length;
   document.getElementById("maps").style.setProperty("--map-width", `${Math.max(206, wanted)}px`);
   document.getElementById("multiplier-words").textContent = multiplierWords();
-  for (const key of Object.keys(MAPS)) drawMap(key);
+  keys.forEach(drawMap);
 }
 
 function drawMap(key) {

@@ -34,18 +34,24 @@ function drawTiles() {
   );
 }
 
-function drawAll() {
+// What follows the chosen rule
+function drawChosen() {
   hideCard();
-  for (const name of ["bands", "positions", "round", "against"]) markPressed(name, state[name]);
   document.getElementById("variant").value = state.variant;
   document.getElementById("variant-words").textContent = `${VARIANTS[state.variant].words}${state.variant === data.recommended ? " · ★ recommended" : ""}`;
   drawTiles();
   drawForests();
   drawAlong();
   drawNeedles();
-  drawMaps();
+  drawMaps(OF_RULE);
   drawRetrieval();
   drawHeads();
+}
+
+function drawAll() {
+  for (const name of ["bands", "positions", "round", "against"]) markPressed(name, state[name]);
+  drawChosen();
+  drawMaps(Object.keys(MAPS).filter((key) => !OF_RULE.includes(key)));
   drawCourse();
   drawTable();
 }
@@ -53,7 +59,7 @@ function drawAll() {
 function wire() {
   fillSelect("variant", VARIANTS.map(({ name }, index) => [index, index === data.recommended ? `${name} ★` : name]), (value) => choose(Number(value)));
   for (const name of ["bands", "positions"]) onPress(`[data-${name}]`, (set) => { state[name] = set[name]; drawAlong(); markPressed(name, state[name]); });
-  onPress("[data-round]", (set) => { state.round = Number(set.round); drawAll(); });
+  onPress("[data-round]", (set) => { state.round = Number(set.round); drawMaps(["direction"]); drawHeads(); markPressed("round", state.round); });
   const against = document.getElementById("against");
   for (const name of Object.keys(AGAINST).filter((one) => headNumbers(one) !== null)) {
     const button = element("button", "", AGAINST[name].words);

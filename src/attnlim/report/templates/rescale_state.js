@@ -87,5 +87,5 @@ function headName({ layer, head }) {
 
 function choose(variant) {
   state.variant = variant;
-  drawAll();
+  drawChosen();
 }
