@@ -3,14 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := models,report,cluster,test,docs
+# the oldest transformers that attnlim takes, and the tests of what hooks into it
+FLOOR := .venv-floor
+FLOOR_TESTS := tests/models/test_hook.py tests/models/test_query_places.py tests/rules/test_attach.py \
+  tests/rules/test_attach_generation.py tests/rules/test_attach_learned.py tests/rules/test_attach_modes.py \
+  tests/rules/test_attach_reference.py tests/rules/test_folding.py tests/rules/test_sidecar.py
 # a CPU-only torch where the default index serves another build: make demo TORCH_INDEX=https://...
 PIP_INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint bench docs clean
+.PHONY: help demo test test-floor test-gpu lint bench docs clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnlim needs Python 3.11 or newer: set PYTHON=")'
@@ -26,6 +31,15 @@ test: $(VENV)/installed chromium  ## the whole test suite (under 10 minutes on t
 	$(BIN)/attnlim models get smollm2
 	$(BIN)/attnlim models get minilm
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+
+$(FLOOR)/installed: pyproject.toml constraints.txt constraints-floor.txt
+	$(PYTHON) -m venv $(FLOOR)
+	cut -d= -f1 constraints-floor.txt | grep -v '^#' | sed 's/.*/^&==/' | grep -vf - constraints.txt | cat - constraints-floor.txt > $(FLOOR)/constraints.txt
+	$(FLOOR)/bin/python -m pip install --quiet -c $(FLOOR)/constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e '.[models]' pytest pytest-xdist hypothesis
+	@touch $@
+
+test-floor: $(FLOOR)/installed  ## attention hooks and attached rules with the oldest transformers
+	OMP_NUM_THREADS=1 $(FLOOR)/bin/python -m pytest -n logical --maxprocesses 4 --dist worksteal $(FLOOR_TESTS)
 
 test-gpu: $(VENV)/installed  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
@@ -47,9 +61,10 @@ bench: $(VENV)/installed  ## measure speed and memory as ratios in one run, into
 	$(BIN)/python -m benchmarks.audit
 	$(BIN)/python -m benchmarks.context
 	$(BIN)/python -m benchmarks.depth
+	$(BIN)/python -m benchmarks.rules
 
 docs: $(VENV)/installed  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
 clean:  ## remove what was built here
-	rm -rf $(VENV) site runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOOR) site runs dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

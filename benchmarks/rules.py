@@ -1,6 +1,6 @@
 """An attached rule against the plain forward of the same tokens: time in alternation, while reading and while decoding.
 
-Run with `make bench` or `python -m benchmarks.rules [--context 4096] [--rounds 7]`.
+Run with `make bench` or `python -m benchmarks.rules [--context 4096] [--rounds 9]`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def alternated(model: Any, rule: Rule, run: Callable[[], None], rounds: int) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--context", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
     loaded = load("smollm2", device="cpu", head=True)
     model = loaded.model
@@ -102,7 +102,7 @@ def main() -> None:
     for name, rule in rules(shape, given.context).items():
         figures[name] = {
             "reading": alternated(backbone, rule, reading(backbone, ids, padded=False), given.rounds),
-            "decoding": alternated(model, rule, decoding(model, ids), 3 * given.rounds),
+            "decoding": alternated(model, rule, decoding(model, ids), given.rounds),
         }
     padded = reading(backbone, ids, padded=True)
     figures["logn"]["reading padded"] = alternated(backbone, logn(given.context // 4), padded, given.rounds)

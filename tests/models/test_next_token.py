@@ -78,16 +78,16 @@ def test_what_follows_a_prefix(kind: str, tiny: Any) -> None:
     assert past.get_seq_length() == 15
 
 
-def test_the_gradient_is_that_of_the_mean_loss(tiny: Any) -> None:
+def test_the_gradient_is_that_of_the_summed_loss(tiny: Any) -> None:
     model = tiny("gemma2").double().requires_grad_(False)
     output = run_backbone(model, ids())
     found, gradient = score(model, output, ids(), 10, backward=True)
     hidden = output.last_hidden_state.detach().requires_grad_()
     cap = model.config.final_logit_softcapping
     logits = cap * torch.tanh(model.lm_head(hidden[0, 9:-1]) / cap)
-    mean = functional.cross_entropy(logits, ids()[0, 10:])
-    (wanted,) = torch.autograd.grad(mean, hidden)
-    assert float(found.mean()) == pytest.approx(float(mean.detach()), rel=1e-12)
+    total = functional.cross_entropy(logits, ids()[0, 10:], reduction="sum")
+    (wanted,) = torch.autograd.grad(total, hidden)
+    assert float(found.sum()) == pytest.approx(float(total.detach()), rel=1e-12)
     torch.testing.assert_close(gradient, wanted, rtol=1e-10, atol=1e-14)
     assert (gradient[:, :9] == 0).all() and (gradient[:, -1] == 0).all()
     assert (score(model, output, ids(), 10)[1] == 0).all()

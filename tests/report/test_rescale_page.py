@@ -160,7 +160,7 @@ def test_choosing_a_rule_changes_tiles_maps_and_tables(open_page: Opener) -> Non
     assert page.evaluate("document.getElementById('retrieval').layout.xaxis.type") == "log"
     shown = page.evaluate("document.getElementById('retrieval').data.flatMap(t => t.x)")
     assert len(shown) == int(np.isfinite(dataset["audit_critical_multiplier"]).sum())
-    assert "1 heads without one of the two" in page.locator("#retrieval").text_content()
+    assert "1 head without one of the two" in page.locator("#retrieval").text_content()
 
 
 def test_hover_reads_a_head_and_a_rule(open_page: Opener) -> None:

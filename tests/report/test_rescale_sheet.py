@@ -41,6 +41,8 @@ def test_a_scale_leaves_out_far_losses_and_never_a_gain() -> None:
     far = np.append(small, 3.0)
     assert scale_ends(far, far - 0.01, far + 0.01) == pytest.approx((-0.03, 0.025))
     assert scale_ends(-far, -far - 0.01, -far + 0.01) == pytest.approx((-3.01, 0.03))
+    # a loss no larger than a gain has room anyway
+    assert scale_ends([*-far, 2.5], [*-far, 2.5], [*-far, 2.5]) == (-3.0, 2.5)
     # two rules alone: the smaller of their differences is the usual one
     assert scale_ends([0.0, 0.01, 3.0], [0.0, 0.0, 2.9], [0.0, 0.02, 3.1]) == pytest.approx((0, 0.02))
     # no interval, nothing known, nothing different
@@ -85,7 +87,10 @@ def test_the_sheet_shows_the_dataset() -> None:
     grid = np.hstack([image.get_array() for image in needles.images])
     np.testing.assert_allclose(grid, dataset["needle_nll"])
     dots = [line for line in needles.lines if line.get_marker() == "o"]
-    assert len(dots) == int(dataset["needle_found"].sum())
+    # half a column lies between the needles that are alone and those that compete
+    places = np.arange(13) + 0.5 * (np.arange(13) > 4)
+    want = {(row, places[column]) for row, column in np.argwhere(dataset["needle_found"].to_numpy())}
+    assert {(line.get_ydata()[0], line.get_xdata()[0]) for line in dots} == want
     np.testing.assert_allclose(axes["Calibrated slope"].images[0].get_array(), dataset["slope"])
 
 

@@ -207,6 +207,17 @@ def test_models_without_attention_and_of_two_halves() -> None:
         attach(vit, ACTING)
 
 
+def test_flex_attention_and_parts_that_differ(tiny: Any) -> None:
+    model = tiny("llama")
+    model.config._attn_implementation_internal = "flex_attention"
+    with pytest.raises(InputError, match="uses flex attention, whose masks cannot be read"):
+        attach(model, logn(4))
+    model = tiny("llama")
+    model.config._attn_implementation_internal = "no such attention"
+    with pytest.raises(InputError, match="has no mask function that could be hooked"):
+        attach(model, logn(4))
+
+
 def test_a_layer_that_hands_nothing_on_is_named(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One layer with attention of its own: everywhere else the rule would act, and there be ignored."""
     model = tiny("llama")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -22,12 +24,26 @@ N_TOKENS, TRAINED, N_LAYERS, N_HEADS = 48, 20, 3, 4
 KINDS = ("llama", "qwen3", "mistral", "gemma2", "gpt2", "gpt_oss")
 
 
+class _Wide:
+    """torch to the code of a model, but for the dtype that it takes norms, softmax and rotations in."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, "float64" if name == "float32" else name)
+
+
 @pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Norms, softmax and rotations that models take in float32 are taken in float64 too: a difference quotient shows
-    seven digits less than what it is made of."""
-    monkeypatch.setattr(torch, "float32", torch.float64)
+def double(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """A function that makes a model work in float64 throughout: a difference quotient shows seven digits less than what it
+    is made of."""
     monkeypatch.setattr(Tensor, "float", Tensor.double)
+
+    def widened(model: Any) -> Any:
+        for name in {type(module).__module__ for module in model.modules()}:
+            if name.startswith("transformers.models."):
+                monkeypatch.setattr(sys.modules[name], "torch", _Wide())
+        return model.double()
+
+    return widened
 
 
 def made(kind: str, tiny: Any) -> Any:
@@ -106,8 +122,8 @@ ONES = torch.ones(N_LAYERS, N_HEADS, N_TOKENS, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_derivatives_are_those_of_the_loss(kind: str, tiny: Any, double: None) -> None:
-    model = made(kind, tiny).double()
+def test_derivatives_are_those_of_the_loss(kind: str, tiny: Any, double: Any) -> None:
+    model = double(made(kind, tiny))
     if kind == "gpt_oss":
         model.set_experts_implementation("eager")  # grouped products are not made in float64
     ids = tokens()
@@ -126,9 +142,9 @@ def test_derivatives_are_those_of_the_loss(kind: str, tiny: Any, double: None) -
     check(model, ids, ONES, directions, derivatives)
 
 
-def test_a_derivative_at_another_multiplier(tiny: Any, double: None) -> None:
+def test_a_derivative_at_another_multiplier(tiny: Any, double: Any) -> None:
     """At m = base + w ln(keys/n0): by w at w = 0, and by a common factor on the base."""
-    model, ids = tiny("llama").double(), tokens()
+    model, ids = double(tiny("llama")), tokens()
     beyond = (visible(model) / TRAINED).log().clamp(min=0)
     base = 1 + torch.linspace(-0.3, 0.4, N_HEADS, dtype=torch.float64)[:, None] * beyond
     found = sensitivity(model, ids, trained=TRAINED, multiplier=lambda call: base[layer_of(call)])
@@ -166,8 +182,8 @@ def test_a_head_that_nothing_reads_has_none(tiny: Any) -> None:
     assert (others != 0).all()
 
 
-def test_octaves_add_up_and_say_which_queries(tiny: Any, double: None) -> None:
-    model, ids = tiny("mistral").double(), tokens()
+def test_octaves_add_up_and_say_which_queries(tiny: Any, double: Any) -> None:
+    model, ids = double(tiny("mistral")), tokens()
     found = sensitivity(model, ids)
     np.testing.assert_allclose(np.nansum(found.by_octave, axis=0), found.by_multiplier, atol=1e-15)
     # the window has 24 keys, so octave 0 begins where 13 are seen
@@ -192,10 +208,10 @@ def test_slopes_exist_where_queries_see_more_than_the_trained_length(
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gpt2"])
-def test_a_prefix_read_once(kind: str, tiny: Any, double: None) -> None:
+def test_a_prefix_read_once(kind: str, tiny: Any, double: Any) -> None:
     """Slopes act beyond the trained length alone, so the trained length can be a prefix: same derivatives, and the cache
     serves again."""
-    model, ids = made(kind, tiny).double(), tokens()
+    model, ids = double(made(kind, tiny)), tokens()
     whole = sensitivity(model, ids, trained=20, targets_from=21)
     past = prefill(model, ids[:, :20]).cache
     for _ in range(2):
@@ -206,9 +222,10 @@ def test_a_prefix_read_once(kind: str, tiny: Any, double: None) -> None:
     assert past.get_seq_length() == 20
 
 
-def test_half_precision_sums_in_single(tiny: Any) -> None:
-    """A bfloat16 model differs from itself in float32 by its own rounding, not by that of the sums."""
-    model, ids = tiny("llama").bfloat16(), tokens(200)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_sums_in_single(dtype: torch.dtype, tiny: Any) -> None:
+    """A model in half precision differs from itself in float32 by its own rounding, not by that of the sums."""
+    model, ids = tiny("llama").to(dtype), tokens(200)
     half = sensitivity(model, ids, trained=TRAINED)
     full = sensitivity(model.float(), ids, trained=TRAINED)  # the same weights
     for name in ("by_multiplier", "by_slope"):

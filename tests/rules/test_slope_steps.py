@@ -66,6 +66,19 @@ def test_heads_that_are_missing_stay_missing_and_do_not_move() -> None:
     assert moved[3, 5] == 0.1
 
 
+def test_layers_without_a_head_are_as_if_they_were_not_there() -> None:
+    windows, _ = _measured(1.0, 1.0, 1.0)
+    wide = np.full((4, 32, 9), np.nan)
+    wide[:, 1:31] = windows
+    found, plain = shrunk_gradient(wide), shrunk_gradient(windows)
+    np.testing.assert_array_equal(found.gradient[1:31], plain.gradient)
+    assert np.isnan(found.gradient[[0, 31]]).all() and found.towards_model == plain.towards_model
+
+
+def test_a_single_layer_and_a_single_head_have_nothing_to_be_shrunk_towards() -> None:
+    assert shrunk_gradient([[[1.0]], [[3.0]]]).gradient.tolist() == [[2.0]]
+
+
 def test_a_step_has_its_radius_and_goes_down() -> None:
     gradient = np.random.default_rng(0).standard_normal((30, 9))
     step = stepped(np.zeros((30, 9)), gradient, 0.2)
@@ -77,6 +90,8 @@ def test_a_step_has_its_radius_and_goes_down() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="n_windows ≥ 2"):
         shrunk_gradient(np.zeros((1, 3, 4)))
+    with pytest.raises(InputError, match="NaN throughout"):
+        shrunk_gradient(np.full((2, 3, 4), np.nan))
     with pytest.raises(InputError, match="per must be one of head, layer, model"):
         shrunk_gradient(np.zeros((2, 3, 4)), "heads")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="radius must be a finite number of at least 0"):

@@ -72,7 +72,7 @@ def run_backbone(model: Any, input_ids: Tensor, past: Any = None) -> Any:
 def score(
     model: Any, output: Any, input_ids: Tensor, targets_from: int, backward: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The loss of every scored token from the backbone's output, and the gradient of their mean in the hidden states.
+    """The loss of every scored token from the backbone's output, and the gradient of their sum in the hidden states.
 
     Args:
         model: a causal language model with its head.
@@ -105,7 +105,7 @@ def score(
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
             losses = functional.cross_entropy(logits, targets[begin + 1 : end + 1].to(logits.device), reduction="none")
         if backward:
-            (pulled,) = torch.autograd.grad(losses.sum() / (n_tokens - first), chunk)
+            (pulled,) = torch.autograd.grad(losses.sum(), chunk)
             gradient[:, begin:end] = pulled
         scored.append(losses.detach().to(hidden.device))
     return torch.cat(scored), gradient

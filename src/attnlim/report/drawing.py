@@ -17,7 +17,7 @@ def draw(dataset: xr.Dataset, run: Mapping[str, Any], folder: Path) -> Path:
     """Write ``report.html`` and the files in ``figures`` into a run's folder, replacing older ones.
 
     Args:
-        dataset: a dataset whose attribute ``kind`` is ``attnlim.audit``, ``attnlim.phase``, ``attnlim.meanfield``,
+        dataset: a dataset whose attribute ``kind`` is ``attnlim.audit``, ``attnlim.rescale``, ``attnlim.phase``, ``attnlim.meanfield``,
             ``attnlim.reproduce.critical`` or ``attnlim.reproduce.uniform``.
         run: the content of its run.json.
         folder: the run's folder.

@@ -20,7 +20,7 @@ def write_report(dataset: xarray.Dataset, run: Mapping[str, Any], path: Path) ->
     only the scripts that were written with it run. The same input gives the same bytes.
 
     Args:
-        dataset: a dataset whose attribute ``kind`` is ``attnlim.audit``, ``attnlim.phase``, ``attnlim.meanfield``,
+        dataset: a dataset whose attribute ``kind`` is ``attnlim.audit``, ``attnlim.rescale``, ``attnlim.phase``, ``attnlim.meanfield``,
             ``attnlim.reproduce.critical`` or ``attnlim.reproduce.uniform``.
         run: the content of run.json (command, arguments, version, seeds, environment, times, status).
         path: the HTML file to make or replace; it appears whole or not at all.

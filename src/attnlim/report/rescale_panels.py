@@ -32,7 +32,7 @@ SERIES = (
 BETTER, WORSE, UNSURE = "#0b5fa5", "#c04a00", "#8b939d"
 SOFTENING = ("#8a4b00", "#eda63a", "#f4e6cc", "#f2f1ee", "#d9e5ee", "#5ba3d9", "#0a3f73")
 _MARKERS = "osD^vPX*hpd<"
-_LONGEST = 18
+_LONGEST = 13
 
 
 def forest_panel(axes: Axes, dataset: xr.Dataset, name: str, bucket: str, base: str, title: str) -> None:

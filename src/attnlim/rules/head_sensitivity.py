@@ -102,7 +102,7 @@ def sensitivity(
         scored, gradient = score(model, output, input_ids, targets_from, backward=True)
         if not watch.seen:
             raise InputError(f"{type(model).__name__}: no softmax attention reached the hook, so no head can be moved")
-        output.last_hidden_state.backward(gradient)
+        output.last_hidden_state.backward(gradient)  # of the sum: of a mean, half precision would lose what is small
     return _summarised(list(watch.seen.values()), scored.double().cpu().numpy(), n_0)
 
 
@@ -152,7 +152,7 @@ def _summarised(seen: list[_Seen], token_nll: np.ndarray, trained: int | None) -
         factors = layer.factors.detach().double().cpu().numpy()
         # without a gradient where the loss does not depend on them at all
         gradient = torch.zeros_like(layer.factors) if layer.factors.grad is None else layer.factors.grad
-        derivative = gradient.detach().double().cpu().numpy()
+        derivative = gradient.detach().double().cpu().numpy() / len(token_nll)
         heads = slice(len(factors))
         by_multiplier[place, heads] = (factors * derivative).sum(axis=1)
         if trained is not None and (layer.keys > trained).any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -147,20 +147,20 @@ def assemble(plan: Plan, tested: Tested, course: Course) -> xr.Dataset:
     return xr.Dataset(
         variables,
         coords={
-            "variant": names,
+            "variant": _words(names),
             "layer": np.arange(plan.shape[0]),
             "head": np.arange(plan.shape[1]),
-            "words": ("variant", [variant.words for variant in tested.variants]),
-            "bucket": list(places),
+            "words": ("variant", _words(variant.words for variant in tested.variants)),
+            "bucket": _words(places),
             "bucket_begins": ("bucket", [low for low, _ in places.values()]),
             "bucket_ends": ("bucket", [high for _, high in places.values()]),
         },
         attrs={
             "kind": KIND,
             "block": block,
-            "constant": course.constant,
+            **({"constant": course.constant} if plan.constants else {}),
             "begun": course.begun,
-            "taken": json.dumps(course.taken),
+            "taken": json.dumps(course.taken, ensure_ascii=False),
             **plan.attributes,
         },
     )
@@ -188,7 +188,7 @@ def _put_needles(variables: dict[str, Any], plan: Plan, tested: Tested, names: S
 
     every = [needle for hay in plan.hay.values() for needle in hay.needles]
     nll = gather("nll")
-    variables["needle_company"] = ("needle", [needle.company for needle in every])
+    variables["needle_company"] = ("needle", _words(needle.company for needle in every))
     variables["needle_depth"] = ("needle", [needle.depth for needle in every])
     variables["needle_nll"] = (("variant", "needle"), nll, _nats("loss of a needle's number"))
     variables["needle_found"] = (
@@ -214,7 +214,7 @@ def _put_course(variables: dict[str, Any], course: Course) -> None:
             course.losses,
             _nats("mean loss beyond the trained length, on text to stop on"),
         )
-        variables["tried_name"] = ("tried", course.names)
+        variables["tried_name"] = ("tried", _words(course.names))
     if course.slope is None:
         return
     about = {"long_name": "slope of the factor in ln n", "units": "1/nat"}
@@ -236,6 +236,11 @@ def _multiplier(variant: Variant, plan: Plan) -> NDArray[np.float64]:
         query = np.asarray(variant.rule.parts(last, layer=layer).query)
         factors[layer] = np.broadcast_to(query, (n_heads,)) * variant.cos_sin**2
     return factors
+
+
+def _words(values: Iterable[str]) -> NDArray[Any]:
+    """As objects: Zarr has no specification of fixed-width strings yet."""
+    return np.array(list(values), dtype=object)
 
 
 def _nats(meaning: str) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import xarray as xr
 
@@ -113,20 +115,18 @@ def _needles(data: xr.Dataset) -> str:
 def _calibration(data: xr.Dataset) -> str:
     if "slope" not in data:
         return ""
-    slope = data["slope"].values
+    slope = data["slope"].values[np.isfinite(data["slope"].values)]
     first = data["direction"].isel(round=0).values
     sharper, softer = int((first < 0).sum()), int((first > 0).sum())
     kept = float(data["towards_layer"][0])
     return (
         f"The calibration began at {data.attrs['begun']} and took {_steps(data)}: {sharper} heads would rather be sharper beyond the "
         f"trained length, {softer} softer; of what a head differs from its layer {100 * kept:.0f} % is told from noise by "
-        f"{data.sizes['fit_window']} windows. Slopes end between {slope.min():.3f} and {slope.max():.3f} (mean {slope.mean():.3f}) per nat."
+        f"{data.sizes['fit_window']} windows. Slopes end between {_signed(slope.min())} and {_signed(slope.max())} (mean {_signed(slope.mean())}) per nat."
     )
 
 
 def _steps(data: xr.Dataset) -> str:
-    import json
-
     taken = len(json.loads(data.attrs["taken"]))
     return {0: "no step, since none helped on text of its own", 1: "one step"}.get(taken, f"{taken} steps")
 

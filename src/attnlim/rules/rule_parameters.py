@@ -50,7 +50,7 @@ class Pass:
     Attributes:
         key: what the layers have in common; tensors by weak reference, because the pass does not own them.
         users: the layers that have used it.
-        places: where the queries stand.
+        places: where the queries stand, (1 or batch, 1, n_queries, 1).
         factors: by the numbers of the terms: factors that are the same on all layers; None where they are 1 throughout.
     """
 
@@ -166,33 +166,31 @@ class LayerRule(nn.Module):
         factor = self.factor(call)
         if factor is None:
             return None
-        wide = torch.promote_types(call.query.dtype, torch.float32)
-        scaled: Tensor = (call.query.to(wide) * factor).to(call.query.dtype)
+        scaled: Tensor = (call.query.to(_wide(call)) * factor).to(call.query.dtype)
         return scaled
 
     def factor(self, call: AttentionCall) -> Any:
         """A float or (1 or batch, 1 or n_heads, 1 or n_queries, 1) or fewer axes, None where it is 1 throughout."""
         by_position = any(term.by_position for term in self._terms)
         if torch.compiler.is_compiling():  # the compiler shares what layers have in common
-            return self._at(call, query_places(call)) if by_position else self._at(call, None)
+            return self._at(call, _places(call) if by_position else None)
         if not by_position:
             return _unless_one(self._at(call, None))
         shared = self._passes.setdefault(call.sliding_window, Pass()).joined_by(call)
         if shared.places is None:
-            shared.places = query_places(call)
+            shared.places = _places(call)
         if any(term.tensors for term in self._terms):
-            return _unless_one(self._at(call, shared.places))
+            factor = self._at(call, shared.places)
+            # while decoding it is cheaper to multiply by 1 than to look
+            return factor if call.query.shape[2] == 1 else _unless_one(factor)
         numbers = tuple(term.number for term in self._terms)
         if numbers not in shared.factors:
             shared.factors[numbers] = _unless_one(self._at(call, shared.places))
         return shared.factors[numbers]
 
     def _at(self, call: AttentionCall, places: QueryPlaces | None) -> Any:
-        wide = torch.promote_types(call.query.dtype, torch.float32)
-        if places is None:
-            return self._product(0.0, 1.0, wide, call.query.device, (-1, 1, 1))
-        position, keys = (one[:, None, :, None].to(wide) for one in places)
-        return self._product(position, keys, wide, call.query.device, (-1, 1, 1))
+        position, keys = (0.0, 1.0) if places is None else places
+        return self._product(position, keys, _wide(call), call.query.device, (-1, 1, 1))
 
     def _product(
         self, position: Any, keys: Any, dtype: torch.dtype, device: torch.device, shape: tuple[int, ...]
@@ -205,6 +203,17 @@ class LayerRule(nn.Module):
             }
             product = product * term.function(position, keys, **term.numbers, **tensors)
         return product
+
+
+def _wide(call: AttentionCall) -> torch.dtype:
+    """The type in which a query is multiplied: float32 at least."""
+    return torch.promote_types(call.query.dtype, torch.float32)
+
+
+def _places(call: AttentionCall) -> QueryPlaces:
+    """Positions and keys as a factor for (batch, n_heads, n_queries, head_dim) takes them."""
+    wide = _wide(call)
+    return QueryPlaces(*(one[:, None, :, None].to(wide) for one in query_places(call)))
 
 
 def _unless_one(factor: Any) -> Any:

@@ -53,7 +53,7 @@ def shrunk_gradient(windows: ArrayLike, per: Per = "head") -> Shrunk:
         A :class:`Shrunk`; heads that are NaN stay NaN.
 
     Raises:
-        InputError: another shape, or fewer than two windows.
+        InputError: another shape, fewer than two windows, or no head at all.
 
     >>> shrunk_gradient([[[1.0, 1.0], [3.0, 3.0]], [[1.0, 1.0], [3.0, 3.0]]]).gradient.tolist()
     [[1.0, 1.0], [3.0, 3.0]]
@@ -61,20 +61,26 @@ def shrunk_gradient(windows: ArrayLike, per: Per = "head") -> Shrunk:
     data = np.asarray(windows, dtype=np.float64)
     if data.ndim != 3 or len(data) < 2:
         raise InputError(f"windows must be (n_windows ≥ 2, n_layers, n_heads), got shape {data.shape}")
+    if not np.isfinite(data).any():
+        raise InputError("windows must hold the derivative of a head, got NaN throughout")
     per = one_of("per", per, PER)
-    n_windows, n_layers, n_heads = data.shape
-    mean = data.mean(axis=0)
-    noise = float(np.nanmean(data.var(axis=0, ddof=1))) / n_windows
+    everything = data.mean(axis=0)
+    held = np.isfinite(everything).any(axis=1)  # layers without softmax attention have no head to speak of
+    mean = everything[held]
+    n_layers, n_measured = len(mean), int(np.isfinite(mean).sum())
+    n_heads = n_measured / n_layers
+    noise = float(np.nanmean(data[:, held].var(axis=0, ddof=1))) / len(data)
     layer_mean = np.nanmean(mean, axis=1, keepdims=True)
-    model_mean = float(np.nanmean(layer_mean))
-    between_heads = _excess(mean - layer_mean, noise, n_layers * (n_heads - 1)) if n_heads > 1 else 0.0
+    model_mean = float(layer_mean.mean())
+    between_heads = _excess(mean - layer_mean, noise, n_measured - n_layers)
     of_layer = ((between_heads if per == "head" else 0.0) + noise) / n_heads
-    between_layers = _excess(layer_mean - model_mean, of_layer, n_layers - 1) if n_layers > 1 else 0.0
+    between_layers = _excess(layer_mean - model_mean, of_layer, n_layers - 1)
     keep_layer = between_layers / (between_layers + of_layer) if between_layers and per != "model" else 0.0
     keep_head = between_heads / (between_heads + noise) if between_heads and per == "head" else 0.0
     of_layers = model_mean + keep_layer * (layer_mean - model_mean)
-    gradient = of_layers + keep_head * (mean - of_layers) if keep_head else np.broadcast_to(of_layers, mean.shape)
-    gradient = np.where(np.isnan(mean), np.nan, gradient)
+    shrunk = np.broadcast_to(of_layers, mean.shape) + (keep_head * (mean - of_layers) if keep_head else 0.0)
+    gradient = np.full(everything.shape, np.nan)
+    gradient[held] = np.where(np.isnan(mean), np.nan, shrunk)
     return Shrunk(gradient, keep_head, keep_layer, float(np.sqrt(noise)))
 
 
@@ -106,5 +112,7 @@ def stepped(slope: ArrayLike, gradient: ArrayLike, radius: float) -> NDArray[np.
 
 
 def _excess(deviations: NDArray[np.float64], noise: float, freedom: int) -> float:
-    """The variance of deviations beyond what noise makes, at least 0."""
+    """The variance of deviations beyond what noise makes, at least 0; 0 where a single one has nothing to differ from."""
+    if not freedom:
+        return 0.0
     return max(0.0, float(np.nansum(deviations**2)) / freedom - noise)

@@ -6,6 +6,8 @@ const AGAINST = {
   slope: { words: "slope", title: "calibrated slope, per nat of ln n" },
 };
 
+const TICKS = [-2, -1, 0, 1, 2].flatMap((power) => [1, 2, 5].map((first) => Number(`${first}e${power}`)));
+
 function drawRetrieval() {
   const div = document.getElementById("retrieval");
   const missing = document.getElementById("retrieval-missing");
@@ -21,6 +23,7 @@ function drawRetrieval() {
   const [x, y] = [headNumbers(name), headNumbers("mass")];
   const heads = everyHead().filter(({ layer, head }) => y[layer][head] !== null && x[layer][head] !== null && (!log || x[layer][head] > 0));
   const left = everyHead().length - heads.length;
+  const top = Math.max(1e-3, ...heads.map(({ layer, head }) => y[layer][head]));
   const phases = PHASE ? [...data.phases, null].reverse() : [null];
   Plotly.react(div, phases.map((phase) => {
     const mine = heads.filter(({ layer, head }) => phaseOf(layer, head) === phase);
@@ -30,8 +33,8 @@ function drawRetrieval() {
     };
   }), {
     ...frame(), width: div.clientWidth, height: 400, margin: { l: 62, r: 14, t: 12, b: 50 },
-    annotations: left ? [{ xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "top", showarrow: false, text: `${left} heads without one of the two are left out`, font: { size: 12, color: colour("muted") } }] : [],
-    xaxis: axis(title, log ? { type: "log", dtick: "D2" } : {}), yaxis: axis("attention on the needles", { tickformat: ".0%", rangemode: "tozero" }),
+    annotations: left ? [{ xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "top", showarrow: false, text: `${left} head${left > 1 ? "s" : ""} without one of the two left out`, font: { size: 12, color: colour("muted") } }] : [],
+    xaxis: axis(title, log ? { type: "log", tickvals: TICKS, ticktext: TICKS.map(String) } : {}), yaxis: axis("attention on the needles", { tickformat: ".0%", range: [-0.03 * top, 1.06 * top] }),
   }, LINE_CONFIG);
   div.setAttribute("aria-label", `Attention on the needles against ${AGAINST[name].words}, one mark a head; the table below holds the numbers`);
   document.getElementById("retrieval-key").replaceChildren(...(PHASE ? phaseKeys() : []));
