@@ -22,6 +22,7 @@ OTHERS = {
     "cohere": {"logit_scale": 0.3},
     "gemma2": {"final_logit_softcapping": 0.7, "head_dim": 8},
     "mixtral": {"num_local_experts": 3},
+    "llama4_text": {"num_local_experts": 2, "head_dim": 8},  # whose backbone transformers looks for under another name
 }
 
 

@@ -83,7 +83,7 @@ def test_the_sheet_shows_the_dataset() -> None:
         np.testing.assert_allclose(lines[variant].get_ydata(), dataset["difference"].sel(variant=variant)[:4])
     np.testing.assert_allclose(lines["qwen"].get_xdata(), [32, 96, 160, 224])
     assert any("off the scale: raw (up to" in text.get_text() for text in along.texts)
-    needles = axes["Needles: loss of the number, ● found exactly"]
+    needles = axes["Needles: loss of the number, ● found"]
     grid = np.hstack([image.get_array() for image in needles.images])
     np.testing.assert_allclose(grid, dataset["needle_nll"])
     dots = [line for line in needles.lines if line.get_marker() == "o"]

@@ -158,3 +158,18 @@ def test_a_layer_without_the_rule_has_none_of_its_parameters(tiny: Any) -> None:
     assert told is not None
     assert np.isnan(told.factors[0].parameters["scale"][0]).all()
     assert told.parts(9, layer=1).query.shape == (4,)
+
+
+def test_offloaded_weights(tiny: Any) -> None:
+    """accelerate keeps the weights on no device until a layer runs; the rule's stay where they can be used."""
+    import accelerate
+
+    model = tiny("llama")
+    attach(model, ssmax(0.7))
+    wanted = logits(model, tokens(1, 20))
+    detach(model)
+    model = accelerate.cpu_offload(model, execution_device="cpu")
+    assert {one.device.type for one in model.parameters()} == {"meta"}
+    attach(model, ssmax(0.7))
+    assert {one.device.type for one in rule_parameters(model).values()} == {"cpu"}
+    assert torch.equal(logits(model, tokens(1, 20)), wanted)

@@ -18,7 +18,7 @@ from attnlim.rules.head_sensitivity import sensitivity
 
 HEAD = ("context", "layer", "head")
 # a forward, a backward and a forward again, of which the attention's share is the dearer the longer the context
-COST = 4.5
+COST = 4.0
 _ONE_WINDOW = "bounds are NaN with a single window"
 
 

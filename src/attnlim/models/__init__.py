@@ -14,6 +14,8 @@ _HOME = {
     "LoadedModel": "loading",
     "load": "loading",
     "Text": "text",
+    "next_token_nll": "next_token",
+    "prefill": "prefilling",
     "read_text": "text",
     "cut_windows": "text",
 }

@@ -108,14 +108,16 @@ def load_gguf(path: Path, head: bool = False, **settings: Any) -> tuple[Any, Any
     """The dequantised causal language model and the tokenizer of a GGUF file; ``head``: it must hold the head's weights."""
     extra("gguf", "models")
     extra("accelerate", "models")
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    # dequantize=True turns the blocks into plain tensors: the model can then be saved and probed like any other
-    quantization = GgufConfig(dequantize=True)
+    # plain tensors, so that the model can be saved and probed like any other; older transformers make nothing else of them
+    if hasattr(transformers, "GgufConfig"):
+        settings["quantization_config"] = transformers.GgufConfig(dequantize=True)
     settings.setdefault("dtype", torch.float32)
     with quiet():
         model, told = AutoModelForCausalLM.from_pretrained(
-            path.parent, gguf_file=path.name, quantization_config=quantization, output_loading_info=True, **settings
+            path.parent, gguf_file=path.name, output_loading_info=True, **settings
         )
         _check_complete(told, str(path), head)
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)

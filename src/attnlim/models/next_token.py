@@ -51,13 +51,21 @@ def decoder_of(model: Any) -> Any:
     """The backbone of a causal language model, below its head.
 
     Raises:
-        InputError: there is no head.
+        InputError: there is no head, or no one part below it.
     """
     if model.get_output_embeddings() is None:
         raise InputError(
             f"{type(model).__name__} has no next-token head; load it with one: attnlim.models.load(..., head=True)"
         )
-    return model.get_decoder()
+    decoder = model.get_decoder()
+    if decoder is model:  # it was looked for under a name that this class does not use
+        parts = [part for part in model.children() if hasattr(part, "get_input_embeddings")]
+        if len(parts) != 1:
+            raise InputError(
+                f"{type(model).__name__}: its backbone was not found below its head, so it cannot be scored"
+            )
+        decoder = parts[0]
+    return decoder
 
 
 def run_backbone(model: Any, input_ids: Tensor, past: Any = None) -> Any:

@@ -51,7 +51,9 @@ def attach(model: Any, rule: Rule, *, on_top: bool = False, trainable: bool = Tr
         raise InputError(f"{name}: its attention is being watched; attach the rule before the watching begins")
     _check_places(rule)
     if any(factor.by_position for factor in rule.factors) and "flex" in str(model.config._attn_implementation):
-        raise InputError(f"{name} uses flex attention, whose masks cannot be read; load it with attn_implementation='sdpa'")
+        raise InputError(
+            f"{name} uses flex attention, whose masks cannot be read; load it with attn_implementation='sdpa'"
+        )
     if not on_top:
         _check_config(model)
     acting, reached = _on_model(rule, model)

@@ -66,7 +66,8 @@ def sensitivity(
         D_{hi} = \frac{\partial\,\text{nll}}{\partial m_{hi}}
 
     with m_hi the factor on all logits of query i in head h, at which the derivatives are taken, and k_i the keys that the
-    query sees. Weights stay as they are; everything that follows the attention, in its own and in later layers, is counted.
+    query sees. Weights stay as they are. All that follows the attention, in its own and in later layers, is counted; a mixture of
+    experts keeps the experts that it has chosen.
 
     Source: *ours*. It is the exact derivative: a factor on the query is a factor on its logits, and autograd's derivative by that
     factor is the sum over the query's dimensions of its value times its gradient.
