@@ -127,3 +127,17 @@ def test_tables(tiny: Any, tokenizer: Any) -> None:
 def test_bad_input(settings: dict[str, Any], match: str, tiny: Any, tokenizer: Any) -> None:
     with pytest.raises(InputError, match=match):
         audit(tiny("llama"), tokenizer, **{"text": Text("letters", "abc " * 999), "contexts": (32, 64), **settings})
+
+
+def test_what_multiplies_logits_already_is_kept(tiny: Any, minilm: Any) -> None:
+    from attnlim.audit.measure import _applied
+    from attnlim.rules import attach, constant
+
+    model = tiny("llama")
+    assert _applied(model, 64) == "The config applies no scaling rule: logits are q·k/√d at every length."
+    attach(model, constant(1.2))
+    assert _applied(model, 64).endswith("The rule 'constant' is attached on top of it.")
+    model.config.rope_parameters = {
+        "rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 64,
+    }  # fmt: skip
+    assert "multiplies logits by 1.296 at 64 tokens" in _applied(model, 64)

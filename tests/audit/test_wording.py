@@ -184,3 +184,15 @@ def test_one_context_says_what_it_cannot_say() -> None:
     text = verdict(data)
     assert "At 8192 tokens no head could be placed" in text
     assert "Nothing here asks" not in text
+
+
+def test_what_the_config_applies_already_stands_in_the_verdict() -> None:
+    data = audit_dataset()
+    plain = verdict(data)
+    assert (
+        verdict(data.assign_attrs(applied="The config applies this."))
+        .split("\n")[3:5]
+        .count("The config applies this.")
+        == 1
+    )
+    assert plain in verdict(data) and "The config" not in plain

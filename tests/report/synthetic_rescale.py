@@ -85,6 +85,7 @@ def comparison(
             )
     plan = SimpleNamespace(
         windows={"test": (None,) * windows}, trained=trained, target=target, seed=0, shape=shape, heads=heads,
+        constants=(1.1,) if constants else (),
         hay={
             company: SimpleNamespace(needles=[SimpleNamespace(company=company, depth=depth) for depth in depths])
             for company, depths in DEPTHS.items()

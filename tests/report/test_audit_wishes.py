@@ -101,7 +101,7 @@ def test_card_and_table_show_it(open_page: Opener, wishing: xarray.Dataset) -> N
             box["x"] + box["width"] * (head + 0.5) / wishing.sizes["head"],
             box["y"] + box["height"] * (layer + 0.5) / wishing.sizes["layer"],
         )
-        page.wait_for_function(f"document.getElementById('card').innerText.includes('layer {layer} · head {head}')")
+        page.locator("#card", has_text=f"layer {layer} · head {head}").wait_for()
         value = float(wishing["sensitivity"][-1, layer, head])
         assert f"{value:.4f}".replace("-", "−") in page.locator("#card .asked").last.inner_text()
     heading = page.locator("#table thead th").all_inner_texts()

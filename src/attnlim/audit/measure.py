@@ -24,6 +24,9 @@ from attnlim.core.seeds import generator
 from attnlim.models.forward_cost import forward_cost
 from attnlim.models.loading import fingerprint, trained_length
 from attnlim.models.text import Text, Windows, cut_windows, read_text
+from attnlim.rules.attaching import attached_rule
+from attnlim.rules.reading import read
+from attnlim.rules.reading_words import applied
 
 # what is known of a model comes from a forward of this many tokens
 ANATOMY_TOKENS = 8
@@ -218,6 +221,7 @@ def make_plan(
         "attention": model.config._attn_implementation,
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "device": str(next(model.parameters()).device),
+        "applied": _applied(model, sizes[-1]),
     }
     return Plan(model, windows, sizes, n_rows, seed, k_min, margins, parts, attributes, sensitivity)
 
@@ -262,6 +266,16 @@ def run_plan(
         dataset = dataset.assign(wish_variables(wished, plan.contexts, n_windows))
     words = verdict(dataset)
     return AuditResult(dataset.assign_attrs(verdict=words), words)
+
+
+def _applied(model: Any, context: int) -> str:
+    """What multiplies the logits already, by the config and by an attached rule."""
+    try:
+        told = applied(read(model.config.to_dict()), context)
+    except InputError as reason:  # what the audit measures does not hang on it
+        told = f"What the config applies could not be read: {reason}."
+    rule = attached_rule(model)
+    return told if rule is None else f"{told} The rule {rule.name!r} is attached on top of it."
 
 
 def _check_contexts(model: Any, contexts: Sequence[int]) -> tuple[int, ...]:

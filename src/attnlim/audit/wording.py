@@ -27,6 +27,7 @@ def verdict(dataset: xr.Dataset) -> str:
     """What the audit says, one paragraph a line: phases, sink, collapse, disagreements, wishes, what is worth trying."""
     paragraphs = [
         *(_phases(dataset), _sink(dataset), _collapse(dataset), _doubts(dataset)),
+        dataset.attrs.get("applied", ""),  # runs of earlier versions do not say
         *(wish_paragraph(dataset), _advice(dataset)),
     ]
     return "\n".join(paragraph for paragraph in paragraphs if paragraph)
