@@ -62,8 +62,8 @@ def focus(results: Results) -> Figure:
             line_axes(
                 axes, title, "e$^H$/n, share of the visible tokens that a head attends to", recall if column else what
             )
-            if not column and arm == "nope":
-                axes.set_ylim(top=min(axes.get_ylim()[1], float(results.of(quantity, "softmax", arm, n).mean()) + 0.6))
+            if not column:
+                axes.set_ylim(top=min(axes.get_ylim()[1], float(results.of(quantity, "softmax", arm, n).mean()) + 0.5))
     handles: list[Line2D] = [
         Line2D([], [], color=COLOURS[name], lw=2, label=f"{word} at {n}") for name, word in WORDS.items()
     ]
@@ -200,7 +200,7 @@ def factors(results: Results) -> Figure:
         for height in (0.2, 0.8):
             axes.axhline(height, color=MUTED, ls=DASHED, lw=0.9)
         axes.set_xticks(range(found.shape[1]))
-        axes.set_ylim(-0.3, 1.3)
+        axes.set_ylim(-0.1, 1.6)
         line_axes(axes, f"κ from {results.lengths[0]} to {results.longest}", "layer", "κ of the layer's mean entropy")
     handles = [Line2D([], [], color=COLOURS[name], marker="o", ls="", label=word) for name, word in WORDS.items()]
     handles.append(Line2D([], [], color=MUTED, ls=DASHED, label="start of training; κ = .2 and .8"))
@@ -262,7 +262,7 @@ def facts(results: Results) -> str:
     setting = results.figures["setting"]
     return (
         f"decoders of {setting['layers']} layers × {setting['heads']} heads, width {setting['width']}, trained at "
-        f"{setting['trained']} tokens · {len(setting['seeds'])} seeds, means"
+        f"{setting['trained']} tokens · means of {len(setting['seeds'])} seeds"
     )
 
 

@@ -19,7 +19,7 @@ from attnlim.core.cells import Cell, run_cells
 from benchmarks.length.results import Results, keep, of_reading, of_training, setting
 from benchmarks.length.sweep import Reading, folder, gap_cell, gap_counts, names, read, sweep_cells
 from benchmarks.length.tables import every_table
-from benchmarks.length.train import Spec, all_specs, trained
+from benchmarks.length.train import Spec, all_specs, denormals_flushed, trained
 from benchmarks.machine import RESULTS, machine
 
 QUICK_SIZES = {"n_steps": 12, "tokens": 512, "n_layers": 2, "n_heads": 2, "width": 32}
@@ -59,12 +59,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args(words)
     torch.set_num_threads(1)  # products are small, and a cell's bytes depend on the number
-    torch.set_flush_denormal(True)
     if given.quick:
         specs, reading, target = all_specs(1, **QUICK_SIZES), QUICK_READING, given.work / "length.json"
     else:
         specs, reading, target = all_specs(given.seeds), Reading(), RESULTS / "length.json"
-    keep(target, {"figures": measured(specs, reading, given.work), "machine": machine()})
+    with denormals_flushed():
+        keep(target, {"figures": measured(specs, reading, given.work), "machine": machine()})
     for name, table in every_table(Results.load(target)).items():
         print(f"{name}\n\n{table}\n")
 

@@ -61,7 +61,7 @@ def kappa(results: Results, parametrisation: str, arm: str, name: str = NONE) ->
 
 
 def best_power(results: Results, quantity: str, parametrisation: str, arm: str) -> Floats:
-    """(n_seeds,) the power of ln n with which the best multiplier grows."""
+    """(n_seeds,) the power of ln n with which the best multiplier grows; a best one at the edge counts as the edge."""
     log_b = np.log([best(results, quantity, parametrisation, arm, n).multiplier for n in results.lengths])
     return slope(np.log(np.log(results.lengths))[:, None], log_b, axis=0)
 
@@ -72,11 +72,13 @@ def text_gain(results: Results, arm: str) -> Floats:
     return now - best(results, TEXT, "softmax", arm, results.longest).value
 
 
-def share_at(results: Results, arm: str, n: int, multiplier: Floats) -> Floats:
-    """ln(e^H/n) of softmax on text at a multiplier of each seed, between the ones that were read."""
-    names = results.constants("softmax", arm, n)
+def share_at(
+    results: Results, arm: str, n: int, multiplier: Floats, share: str = "text_share", parametrisation: str = "softmax"
+) -> Floats:
+    """(n_seeds,) ln(e^H/n) at a multiplier of each seed, between the ones that were read."""
+    names = results.constants(parametrisation, arm, n)
     log_b = np.log([float(name) for name in names])
-    log_share = np.log(np.stack([results.of("text_share", "softmax", arm, n, name) for name in names], axis=1))
+    log_share = np.log(np.stack([results.of(share, parametrisation, arm, n, name) for name in names], axis=1))
     return np.array([np.interp(np.log(b), log_b, row) for b, row in zip(multiplier, log_share, strict=True)])
 
 

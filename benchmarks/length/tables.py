@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnlim.core.intervals import jackknife_mean
-from benchmarks.length.measures import ARMS, RECALL, TEXT, best, judged
+from benchmarks.length.measures import ARMS, RECALL, RECALL_NLL, TEXT, best, best_power, judged, share_at
 from benchmarks.length.multipliers import CRITICAL, FROZEN, LOG, NONE, SQUARE_ROOT, YARN
 from benchmarks.length.results import DEPTHS, Results
 
@@ -26,7 +26,12 @@ def every_table(results: Results) -> dict[str, str]:
         found[f"text, {arm}"] = rules_table(results, TEXT, arm)
         found[f"crowded, {arm}"] = rules_table(results, RECALL, arm)
         found[f"few, {arm}"] = rules_table(results, FEW, arm)
-    return found | {"unseen": unseen_table(results), "depth": depth_table(results)}
+    return found | {
+        "best": best_table(results),
+        "tokens": tokens_table(results),
+        "unseen": unseen_table(results),
+        "depth": depth_table(results),
+    }
 
 
 def predictions_table(results: Results) -> str:
@@ -62,8 +67,42 @@ def rules_table(results: Results, quantity: str, arm: str) -> str:
             (f"{word}, critical rule", [results.of(quantity, parametrisation, arm, n, CRITICAL) for n in lengths])
         )
     for word, values in rows:
-        apart = "" if word.endswith("none") else _with_half(values[-1] - none, as_share, signed=True)
-        lines.append(f"| {word} | {' | '.join(_with_half(one, as_share) for one in values)} | {apart} |")
+        apart = "" if word.endswith("none") else _told(values[-1] - none, quantity, signed=True)
+        lines.append(f"| {word} | {' | '.join(_told(one, quantity) for one in values)} | {apart} |")
+    return "\n".join(lines)
+
+
+def best_table(results: Results) -> str:
+    """The best constant at every length, and the power of ln n with which it grows."""
+    lines = [
+        f"| best multiplier | {' | '.join(map(str, results.lengths))} | power of ln n |",
+        f"|---|{'---:|' * (len(results.lengths) + 1)}",
+    ]
+    for arm in ARMS:
+        for quantity, word in ((TEXT, "text"), (RECALL_NLL, "recall, crowded")):
+            for parametrisation in ("softmax", *OWN_WORDS):
+                found = [best(results, quantity, parametrisation, arm, n).multiplier for n in results.lengths]
+                cells = " | ".join(f"{float(one.mean()):.2f}" for one in found)
+                power = _with_half(best_power(results, quantity, parametrisation, arm), 2)
+                kind = OWN_WORDS.get(parametrisation, parametrisation)
+                lines.append(f"| {ARM_WORDS[arm]}, {word}, {kind} | {cells} | {power} |")
+    return "\n".join(lines)
+
+
+def tokens_table(results: Results) -> str:
+    """e^H/n of the mean head at the best constant, in per cent: geometric means over seeds."""
+    lines = [f"| e<sup>H</sup>/n in % at the best constant | {' | '.join(map(str, results.lengths))} |"]
+    lines.append(f"|---|{'---:|' * len(results.lengths)}")
+    for arm in ARMS:
+        for quantity, share, word in ((TEXT, "text_share", "text"), (RECALL_NLL, "crowded_share", "recall, crowded")):
+            for parametrisation in ("softmax", *OWN_WORDS):
+                cells = []
+                for n in results.lengths:
+                    place = best(results, quantity, parametrisation, arm, n).multiplier
+                    mean = share_at(results, arm, n, place, share, parametrisation).mean()
+                    cells.append(f"{100 * math.exp(float(mean)):.1f}")
+                kind = OWN_WORDS.get(parametrisation, parametrisation)
+                lines.append(f"| {ARM_WORDS[arm]}, {word}, {kind} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -78,7 +117,7 @@ def unseen_table(results: Results) -> str:
         for name in (NONE, LOG, YARN):
             values = [results.of(TEXT, "softmax", arm, n, name) for n in lengths]
             rule = {NONE: "no multiplier", LOG: "log", YARN: "YaRN's own constant"}[name]
-            lines.append(f"| {word}, {rule} | {' | '.join(_with_half(one, False) for one in values)} |")
+            lines.append(f"| {word}, {rule} | {' | '.join(_told(one, TEXT) for one in values)} |")
     return "\n".join(lines)
 
 
@@ -94,18 +133,22 @@ def depth_table(results: Results) -> str:
         kinds += [(parametrisation, NONE, word) for parametrisation, word in OWN_WORDS.items()]
         for parametrisation, name, word in kinds:
             values = results.of("crowded_by_depth", parametrisation, arm, n, name)
-            cells = " | ".join(_with_half(values[:, k], True) for k in range(DEPTHS))
+            cells = " | ".join(_told(values[:, k], RECALL) for k in range(DEPTHS))
             lines.append(f"| {ARM_WORDS[arm]}, {word} | {cells} |")
     return "\n".join(lines)
 
 
-def _with_half(values: Floats, as_share: bool, signed: bool = False) -> str:
-    """Mean over seeds and half the 95 % interval; shares in per cent."""
-    interval = jackknife_mean(values * 100 if as_share else values)
+def _with_half(values: Floats, digits: int, signed: bool = False) -> str:
+    """Mean over seeds and half the 95 % interval."""
+    interval = jackknife_mean(values)
     mean, half = float(interval.estimate), float(interval.high - interval.estimate)
-    digits = 0 if as_share else 3
     told = f"{mean:{'+' if signed else ''}.{digits}f}".replace("-", "−")
     return f"{told} ± {half:.{digits}f}" if math.isfinite(half) else told
+
+
+def _told(values: Floats, quantity: str, signed: bool = False) -> str:
+    """Shares in per cent, NLL in nats."""
+    return _with_half(100 * values, 0, signed) if quantity.endswith("right") else _with_half(values, 3, signed)
 
 
 def _number(value: float) -> str:

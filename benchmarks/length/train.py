@@ -8,6 +8,8 @@ embeddings, gains and learned factors by AdamW: with AdamW alone recall took sev
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -67,9 +69,23 @@ class Spec:
         return Cell(f"train-{self.name}-{settings}", {"spec": self})
 
 
+@contextmanager
+def denormals_flushed() -> Iterator[None]:
+    """Numbers below the normal range count as 0: they slow a CPU down. The whole process is set, so it is set back."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def trained(spec: Spec) -> Arrays:
     """Train a decoder: its weights as ``weights.NAME``, the curves of training and what checkpoints show."""
-    torch.set_flush_denormal(True)
+    with denormals_flushed():
+        return _trained(spec)
+
+
+def _trained(spec: Spec) -> Arrays:
     model = Decoder(spec.shape, spec.seed)
     optimisers = make_optimisers(model)
     rates = [[group["lr"] for group in one.param_groups] for one in optimisers]

@@ -16,7 +16,7 @@ from benchmarks.length.measures import judged
 from benchmarks.length.results import Results, keep
 from benchmarks.length.rows import RowWatch, octaves
 from benchmarks.length.sweep import Reading, gap_counts, names, read
-from benchmarks.length.train import CHECKPOINTS, Spec, all_specs, batch, decoder, schedule, trained
+from benchmarks.length.train import CHECKPOINTS, Spec, all_specs, batch, decoder, denormals_flushed, schedule, trained
 
 from attnlim.context.gaps import critical_multiplier
 from attnlim.core.cells import Cell
@@ -186,3 +186,10 @@ def test_a_head_that_is_never_critical_has_no_power() -> None:
     assert found["critical_multiplier"].shape == (5, 2, 2)
     lost = ~np.isfinite(found["critical_multiplier"]).all(axis=0)
     assert np.array_equal(np.isnan(found["exponent"]), lost)
+
+
+def test_training_leaves_small_numbers_as_they_were() -> None:
+    """A process that goes on treating them as 0 would spoil every sharp test after this one."""
+    with denormals_flushed():
+        assert float(torch.tensor(1e-310, dtype=torch.float64) * 1) == 0
+    assert float(torch.tensor(1e-310, dtype=torch.float64) * 1) == 1e-310

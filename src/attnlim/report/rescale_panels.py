@@ -162,9 +162,7 @@ def needles_panel(axes: Axes, dataset: xr.Dataset) -> None:
     blank = np.argwhere(np.isnan(loss))
     axes.plot(places[blank[:, 1]], blank[:, 0], "x", ms=5, mew=0.8, color=MUTED, rasterized=True)
     axes.set(xlim=(places[0] - 0.5, places[-1] + 0.5), ylim=(len(loss) - 0.5, -0.5))
-    axes.set_title(
-        "Needles: loss of the number, ● found", loc="left", size=12, weight="bold", color=INK, pad=18
-    )
+    axes.set_title("Needles: loss of the number, ● found", loc="left", size=12, weight="bold", color=INK, pad=18)
     axes.set_xlabel("depth in the context, %")
     shown = slice(None, None, max(1, -(-len(order) // 14)))
     axes.set_xticks(places[shown], [f"{100 * value:.0f}" for value in depth[order][shown]])
