@@ -14,9 +14,9 @@ from attnlim.audit.measure import Plan
 from attnlim.audit.probing import probe
 from attnlim.audit.sampling import sample_rows
 from attnlim.core.seeds import generator
+from attnlim.models.forward_time import timed_growth
 from attnlim.models.next_token import LOGITS_AT_ONCE
 
-SHORT, LONG = 256, 1024
 # what the watching itself holds beside the model: scores, exponentials, gaps and float64 keys of a chunk
 WATCHING_BYTES = 100 * 2**20
 # the allocator's share of what a backward pass holds: tensors of many sizes come and go between those that stay
@@ -46,17 +46,8 @@ def estimate(plan: Plan) -> Estimate:
 
 def _extended(plan: Plan, timed: Callable[[Plan, int], float]) -> float:
     """Seconds of one kind of cell over all contexts and windows."""
-    longest = plan.contexts[-1]
-    sizes = sorted({min(SHORT, longest), min(LONG, longest)})
-    timed(plan, sizes[0])  # the first pass also pays for memory and kernels that later ones find ready
-    # the faster of two: what else runs on the machine only ever adds
-    times = [min(timed(plan, n), timed(plan, n)) for n in sizes]
-    linear, square = times[0] / sizes[0], 0.0
-    if len(sizes) == 2:
-        square = max(0.0, (times[1] / sizes[1] - times[0] / sizes[0]) / (sizes[1] - sizes[0]))
-        linear = max(0.0, times[1] / sizes[1] - square * sizes[1])
-    windows = len(plan.windows.starts)
-    return sum(windows * (linear * n + square * n**2) for n in plan.contexts)
+    growth = timed_growth(lambda n_tokens: timed(plan, n_tokens), plan.contexts[-1])
+    return len(plan.windows.starts) * sum(growth.seconds(n) for n in plan.contexts)
 
 
 def _memory(plan: Plan) -> int:

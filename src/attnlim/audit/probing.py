@@ -16,6 +16,8 @@ from attnlim.audit.statistics import Rows, row_statistics
 from attnlim.context.cosine import mean_cosine
 from attnlim.core.checks import InputError
 from attnlim.models.hook import AttentionCall, attached, most_visible_keys, visible_keys
+from attnlim.models.layer_numbers import layer_number
+from attnlim.models.placement import standing_on
 
 HARMLESS = {
     *("dropout", "deterministic", "training", "use_cache", "cache_position", "position_embeddings", "return_dict"),
@@ -100,8 +102,8 @@ def anatomy(model: Any, input_ids: Tensor) -> Anatomy:
             if keyword not in HARMLESS and value is not None and value is not False:
                 raise InputError(f"{call.name} passes {keyword!r} to its attention, which the audit does not read yet")
         visible_keys(call, torch.arange(call.query.shape[2]))
-        number = re.search(r"\.(\d+)\.", call.name)
-        layer = int(number[1]) if number else len(calls)
+        number = layer_number(call.name)
+        layer = len(calls) if number is None else number
         calls.append(
             AttentionLayer(layer, call.name, call.query.shape[1], call.causal, call.sliding_window, call.softcap)
         )
@@ -186,9 +188,7 @@ def probe(
 
 def _forward(model: Any, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     backbone = model.base_model
-    embedding = backbone.get_input_embeddings()
-    # accelerate keeps offloaded weights on no device; its hook knows where the layer runs
-    device = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None) or embedding.weight.device
+    device = standing_on(backbone)
     inputs: dict[str, Any] = {"input_ids": input_ids.to(device)}
     if attention_mask is not None:
         inputs["attention_mask"] = attention_mask.to(device)

@@ -175,19 +175,10 @@ def _dry_run(plan: Plan, folder: Path, as_json: bool) -> None:
 def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -> xr.Dataset:
     from attnlim.audit.measure import run_plan
     from attnlim.audit.tables import head_table
-    from attnlim.cli.keeping import keep
+    from attnlim.cli.keeping import begin, keep
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder
 
-    run = RunFolder.begin(
-        folder,
-        " ".join(["attnlim", *sys.argv[1:]]),
-        arguments,
-        plan.identity(),
-        {"rows": plan.seed},
-        overwrite,
-        plan.bytes_on_disk(),
-    )
+    run = begin(folder, arguments, plan, {"rows": plan.seed}, overwrite)
     with progress(plan.cells(), _line) as tell:
         result = run_plan(plan, run.cells, tell)
     keep(run, result.dataset, head_table, "heads.csv")

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import pandas as pd
 import xarray as xr
 
 from attnlim import report
 from attnlim.core.runs import RunFolder, write_text
+
+
+class Planned(Protocol):
+    """What is known of a run before it begins."""
+
+    def identity(self) -> dict[str, Any]:
+        """What decides its numbers."""
+
+    def bytes_on_disk(self) -> int:
+        """What it takes at most."""
+
+
+def begin(
+    folder: Path, arguments: Mapping[str, Any], plan: Planned, seeds: Mapping[str, int], overwrite: bool
+) -> RunFolder:
+    """Open the run folder of the command that was given; arguments and errors as for :meth:`RunFolder.begin`."""
+    command = " ".join(["attnlim", *sys.argv[1:]])
+    return RunFolder.begin(folder, command, arguments, plan.identity(), seeds, overwrite, plan.bytes_on_disk())
 
 
 def keep(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -149,23 +148,13 @@ def _run(
     cluster: str | None,
     workers: int | None,
 ) -> tuple[xr.Dataset, int]:
-    from attnlim.cli.keeping import keep, on_cluster
+    from attnlim.cli.keeping import begin, keep, on_cluster
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder
     from attnlim.lab.meanfield_dataset import cells_table
     from attnlim.lab.meanfield_run import run_grid
 
-    run = RunFolder.begin(
-        folder,
-        " ".join(["attnlim", *sys.argv[1:]]),
-        arguments,
-        grid.identity(),
-        {"everything": grid.seeds[0]}
-        if len(grid.seeds) == 1
-        else {f"experiment {i}": seed for i, seed in enumerate(grid.seeds)},
-        overwrite,
-        grid.bytes_on_disk(),
-    )
+    seeds = {f"experiment {i}": seed for i, seed in enumerate(grid.seeds)}
+    run = begin(folder, arguments, grid, seeds if len(seeds) > 1 else {"everything": grid.seeds[0]}, overwrite)
     with progress(grid.cells(), _group, unit="") as told:
         dataset, retried = run_grid(grid, run.cells, cluster=cluster, workers=workers, progress=told)
     keep(run, dataset, cells_table, "cells.csv", on_cluster(cluster, retried))

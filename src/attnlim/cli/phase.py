@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import textwrap
 from functools import partial
 from pathlib import Path
@@ -137,21 +136,12 @@ def _values(values: tuple[float, ...]) -> str:
 def _run(
     grid: PhaseGrid, folder: Path, arguments: dict[str, Any], overwrite: bool, cluster: str | None, workers: int | None
 ) -> tuple[xr.Dataset, int]:
-    from attnlim.cli.keeping import keep, on_cluster
+    from attnlim.cli.keeping import begin, keep, on_cluster
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder
     from attnlim.lab.phase_dataset import cells_table
     from attnlim.lab.phase_run import run_grid
 
-    run = RunFolder.begin(
-        folder,
-        " ".join(["attnlim", *sys.argv[1:]]),
-        arguments,
-        grid.identity(),
-        {"tokens": grid.seed},
-        overwrite,
-        grid.bytes_on_disk(),
-    )
+    run = begin(folder, arguments, grid, {"tokens": grid.seed}, overwrite)
     with progress(grid.cells(), _group, unit="") as told:
         dataset, retried = run_grid(grid, run.cells, cluster=cluster, workers=workers, progress=told)
     keep(run, dataset, cells_table, "cells.csv", on_cluster(cluster, retried))

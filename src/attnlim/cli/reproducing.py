@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,23 +112,15 @@ def reproduce(paper: Callable[[], Paper], name: str, asked: Asked) -> None:
 
 
 def _run(paper: Paper, plan: Plan, folder: Path, size: str, asked: Asked) -> tuple[xr.Dataset, list[str], int]:
-    from attnlim.cli.keeping import keep, on_cluster
+    from attnlim.cli.keeping import begin, keep, on_cluster
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder
     from attnlim.lab.claim_table import claims_table
 
-    run = RunFolder.begin(
-        folder,
-        " ".join(["attnlim", *sys.argv[1:]]),
-        {
-            "size": size, "seed": asked.seed, "out": str(folder), "threads": plan.threads, "cluster": asked.cluster,
-            "workers": asked.workers,
-        },
-        plan.identity(),
-        {"everything": plan.seed},
-        asked.overwrite,
-        plan.bytes_on_disk(),
-    )  # fmt: skip
+    arguments = {
+        "size": size, "seed": asked.seed, "out": str(folder), "threads": plan.threads, "cluster": asked.cluster,
+        "workers": asked.workers,
+    }  # fmt: skip
+    run = begin(folder, arguments, plan, {"everything": plan.seed}, asked.overwrite)
     with progress(plan.cells(), paper.group, unit="") as told:
         dataset, unlike, retried = paper.run(
             plan, run.cells, cluster=asked.cluster, workers=asked.workers, progress=told

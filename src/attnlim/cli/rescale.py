@@ -146,22 +146,13 @@ def _announced(plan: Plan, folder: Path, expected: Any, dry_run: bool, as_json: 
 
 
 def _run(plan: Plan, folder: Path, arguments: dict[str, Any], overwrite: bool) -> xr.Dataset:
-    from attnlim.cli.keeping import keep
+    from attnlim.cli.keeping import begin, keep
     from attnlim.cli.progress import progress
-    from attnlim.core.runs import RunFolder
     from attnlim.rules.exporting import export, variant_of
     from attnlim.rules.rescale_run import run_plan
     from attnlim.rules.rescale_tables import bucket_table
 
-    run = RunFolder.begin(
-        folder,
-        " ".join(["attnlim", *sys.argv[1:]]),
-        arguments,
-        plan.identity(),
-        {"needles and bootstrap": plan.seed},
-        overwrite,
-        plan.bytes_on_disk(),
-    )
+    run = begin(folder, arguments, plan, {"needles and bootstrap": plan.seed}, overwrite)
     with progress(plan.cells(), _group, unit="") as told:
         dataset = run_plan(plan, run.cells, told)
     export(plan, variant_of(plan, dataset, dataset.attrs["recommended"]), run.partial)

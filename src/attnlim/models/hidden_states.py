@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnlim.core.checks import InputError, whole_number
 from attnlim.models.loading import LoadedModel, load, trained_length
+from attnlim.models.placement import standing_on
 from attnlim.models.text import Text, cut_windows, read_text
 
 
@@ -129,14 +130,11 @@ def _stream(backbone: Any, blocks: nn.ModuleList, layer: int, ids: Tensor) -> Te
         handle = blocks[layer].register_forward_pre_hook(entering, with_kwargs=True)
     else:
         handle = blocks[-1].register_forward_hook(leaving)
-    embedding = backbone.get_input_embeddings()
-    # accelerate keeps offloaded weights on no device; its hook knows where the layer runs
-    device = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None) or embedding.weight.device
     settings = {"use_cache": False} if hasattr(backbone.config, "use_cache") else {}
     try:
         # not inference_mode: these tokens may be differentiated through later
         with torch.no_grad():
-            backbone(input_ids=ids.to(device), **settings)
+            backbone(input_ids=ids.to(standing_on(backbone)), **settings)
     except _ReachedError:
         pass
     finally:

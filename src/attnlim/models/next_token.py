@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnlim.core.checks import InputError, whole_number
+from attnlim.models.placement import standing_on
 
 # logits that are held at once: 64 MiB in float32
 LOGITS_AT_ONCE = 2**24
@@ -141,14 +142,6 @@ def _logits(model: Any, output: Any, hidden: Tensor, input_ids: Tensor) -> Tenso
             f"{type(model).__name__} does not put its head on {type(decoder).__name__}; it cannot be scored"
         )
     return logits
-
-
-def standing_on(decoder: Any) -> torch.device:
-    """Where the backbone takes its tokens."""
-    embedding = decoder.get_input_embeddings()
-    # accelerate keeps offloaded weights on no device; its hook knows where the layer runs
-    device: Any = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None)
-    return torch.device(embedding.weight.device if device is None else device)
 
 
 def cache_keyword(decoder: Any) -> str:

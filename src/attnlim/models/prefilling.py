@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from attnlim.core.checks import extra
-from attnlim.models.next_token import cache_keyword, decoder_of, standing_on
+from attnlim.models.next_token import cache_keyword, decoder_of
+from attnlim.models.placement import standing_on
 
 # behind a cache a mask stands for the causal order, and every hidden pair of a piece is computed: small pieces have few
 PIECE = 1024

@@ -19,20 +19,29 @@ _KEPT = [
 
 
 @contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """No weight asks for a gradient and every module is in evaluation mode while the context is open."""
-    wanted = [weight for weight in model.parameters() if weight.requires_grad]
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Every module is in evaluation mode while the context is open, and afterwards in the mode that it had."""
     training = [module for module in model.modules() if module.training]
-    for weight in wanted:
-        weight.requires_grad_(False)
     model.eval()
     try:
         yield
     finally:
-        for weight in wanted:
-            weight.requires_grad_(True)
         for module in training:
             module.training = True
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """No weight asks for a gradient and every module is in evaluation mode while the context is open."""
+    wanted = [weight for weight in model.parameters() if weight.requires_grad]
+    for weight in wanted:
+        weight.requires_grad_(False)
+    try:
+        with evaluating(model):
+            yield
+    finally:
+        for weight in wanted:
+            weight.requires_grad_(True)
 
 
 @contextmanager

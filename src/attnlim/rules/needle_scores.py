@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch.nn import functional
 from attnlim.models.hook import AttentionCall, visible_keys
 from attnlim.models.layer_numbers import layer_number
 from attnlim.models.next_token import cache_keyword
+from attnlim.models.placement import standing_on
 from attnlim.models.prefilling import grown_from, prefill
 from attnlim.rules.needles import Haystack, Needle
 from attnlim.rules.variant_running import Prefix, running
@@ -51,35 +51,51 @@ def needle_scores(
     Raises:
         InputError: as :func:`~attnlim.rules.variant_running.running`; a mask that cannot be read.
     """
-    with running(model, variant, stretch):
+    asking = _Asking(shape)
+    with running(model, variant, stretch, asking):
         rest, past = (hay.ids, None) if prefix is None else (hay.ids[:, prefix.n_tokens :], prefix.read.cache)
         cache = prefill(model, rest, past).cache
-    found = [_ask(model, needle, cache, variant, stretch, shape) for needle in hay.needles]
+        found = [_ask(model, needle, cache, asking) for needle in hay.needles]
     nll, hits, mass = zip(*found, strict=True)
     return NeedleScores(np.array(nll), np.array(hits), np.stack(mass))
 
 
-def _ask(
-    model: Any, needle: Needle, cache: Any, variant: Variant, stretch: float, shape: tuple[int, int]
-) -> tuple[float, bool, np.ndarray]:
+@dataclass
+class _Asking:
+    """Watches every attention call, and while a question is asked measures what its last token leaves on the needle."""
+
+    shape: tuple[int, int]
+    needle: Needle | None = None
+    n_tokens: int = 0
+    mass: np.ndarray = field(default_factory=lambda: np.empty(0))
+    turn: int = 0
+
+    def begin(self, needle: Needle, n_tokens: int) -> None:
+        """The next calls are those of this needle's question, which ends a text of so many tokens."""
+        self.needle, self.n_tokens, self.mass, self.turn = needle, n_tokens, np.full(self.shape, np.nan), 0
+
+    def __call__(self, call: AttentionCall) -> None:
+        if self.needle is None:
+            return
+        number = layer_number(call.name)
+        layer = self.turn if number is None else number
+        gone = self.n_tokens - call.key.shape[2]  # a layer with a window keeps no more than it
+        begins, ends = max(0, self.needle.begins - gone), max(0, self.needle.ends - gone)
+        on_needle = _mass(call, len(self.needle.question) - 1, begins, ends)
+        self.mass[layer, : len(on_needle)] = on_needle
+        self.turn += 1
+
+
+def _ask(model: Any, needle: Needle, cache: Any, asking: _Asking) -> tuple[float, bool, np.ndarray]:
     asks = len(needle.question)
-    n_tokens = cache.get_seq_length() + asks + len(needle.answer)
-    mass = np.full(shape, np.nan)
-    turns = itertools.count()
-
-    def watch(call: AttentionCall) -> None:
-        number, turn = layer_number(call.name), next(turns)
-        gone = n_tokens - call.key.shape[2]  # a layer with a window keeps no more than it
-        on_needle = _mass(call, asks - 1, max(0, needle.begins - gone), max(0, needle.ends - gone))
-        mass[turn if number is None else number, : len(on_needle)] = on_needle
-
-    ids = torch.cat([needle.question, needle.answer])[None].to(next(model.parameters()).device)
-    with running(model, variant, stretch, watch), torch.no_grad():
+    asking.begin(needle, cache.get_seq_length() + asks + len(needle.answer))
+    ids = torch.cat([needle.question, needle.answer])[None].to(standing_on(model))
+    with torch.no_grad():
         logits = model(input_ids=ids, use_cache=True, **{cache_keyword(model): grown_from(cache)}).logits
     wanted = ids[0, asks:].to(logits.device)
     bringing = logits[0, asks - 1 : -1].to(torch.promote_types(logits.dtype, torch.float32))
     nll = functional.cross_entropy(bringing, wanted, reduction="sum")
-    return float(nll), bool((bringing.argmax(dim=-1) == wanted).all()), mass
+    return float(nll), bool((bringing.argmax(dim=-1) == wanted).all()), asking.mass
 
 
 def _mass(call: AttentionCall, row: int, begins: int, ends: int) -> np.ndarray:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlim.core.checks import InputError
 from attnlim.models.hook import AttentionCall, attached
 from attnlim.models.layer_numbers import layer_number
+from attnlim.models.placement import standing_on
+from attnlim.models.recomputing import evaluating
 
 N_PROBE_TOKENS = 8
 
@@ -82,12 +82,10 @@ def probe_output(model: Any) -> Tensor:
         InputError: it does not run on tokens alone.
     """
     settings = {"use_cache": False} if hasattr(model.config, "use_cache") else {}
-    with _evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad():
         try:
-            embedding = model.get_input_embeddings()
-            # accelerate keeps offloaded weights on no device; its hook knows where the layer runs
-            device = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None) or embedding.weight.device
-            ids = torch.arange(N_PROBE_TOKENS, device=device)[None] % embedding.weight.shape[0]
+            n_words = model.get_input_embeddings().weight.shape[0]
+            ids = torch.arange(N_PROBE_TOKENS, device=standing_on(model))[None] % n_words
             output: Tensor = model(input_ids=ids, **settings)[0]
         except InputError:
             raise
@@ -97,15 +95,3 @@ def probe_output(model: Any) -> Tensor:
                 "attach the rule to its language model"
             ) from reason
     return output
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """No dropout, and afterwards every module in the mode that it had."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
