@@ -19,12 +19,13 @@ from attnlim.models.loading import LoadedModel
 from attnlim.models.text import Text
 from attnlim.rules.audited_heads import heads_of
 from attnlim.rules.exporting import export, variant_of
-from attnlim.rules.rescale_dataset import BEYOND, WITHIN, buckets, pair
-from attnlim.rules.rescale_plan import Plan, make_plan
+from attnlim.rules.rescale_dataset import BEYOND, WITHIN, Course, buckets, pair
+from attnlim.rules.rescale_plan import FIRST_RADIUS, RADII, ROUNDS, Plan, make_plan, step_name
 from attnlim.rules.rescale_run import run_plan
 from attnlim.rules.rescale_tables import bucket_table, variant_table
 from attnlim.rules.rescale_words import recommended, verdict
 from attnlim.rules.sidecar import load
+from attnlim.rules.slope_steps import stepped
 from attnlim.rules.variant_running import window_nll
 
 # room for eight needles of a letter a token
@@ -103,6 +104,23 @@ def test_a_calibration_is_at_least_as_good_as_its_start_where_it_was_stopped(fou
     losses = [min(starts), *(tried[name] for name in taken)]
     assert losses == sorted(losses, reverse=True)
     assert found["derivative"].shape == (found.sizes["round"], 2, 2, 4)
+
+
+def test_what_is_tried_is_judged_beyond_the_trained_length() -> None:
+    nll = np.where(np.arange(TARGET) < TRAINED, 5.0, 2.0)[None]
+    assert Course().note("a", nll, TRAINED) == 2
+
+
+def test_slopes_are_where_the_steps_lead(found: xr.Dataset) -> None:
+    """From the start, each step its multiple of a radius that goes on from the step before."""
+    starts = {start.name: start.rule.factors[0].parameters["slope"] for start in _plan().starts}
+    slope, radius = np.broadcast_to(starts[found.attrs["begun"]], (2, 4)), FIRST_RADIUS
+    taken = json.loads(found.attrs["taken"])
+    assert len(taken) == ROUNDS  # or this shows nothing of how the radius goes on
+    for turn, name in enumerate(taken):
+        radius *= next(multiple for multiple in RADII if name == step_name(turn, multiple))
+        slope = stepped(slope, found["direction"][turn], radius)
+    np.testing.assert_allclose(found["slope"], slope, rtol=1e-12)
 
 
 def test_a_run_that_was_cut_short_goes_on_to_the_same_bits(found: xr.Dataset, stored: Path, tmp_path: Path) -> None:
