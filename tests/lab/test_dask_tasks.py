@@ -100,6 +100,26 @@ def test_a_cell_that_kills_every_worker_is_given_up_with_one_line(
         sweep(cells(2), deadly, tmp_path, cluster="local", workers=1)
 
 
+def test_a_worker_that_cannot_be_joined_does_not_hide_what_came_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask's own race: the cluster is closed while a worker process is about to be started again."""
+    join, refused = distributed.process.AsyncProcess.join, []
+
+    async def join_late(self: object, timeout: float | None = None) -> None:
+        if not refused:
+            refused.append(self)
+            raise AssertionError("can only join a started process")
+        await join(self, timeout)
+
+    monkeypatch.setattr(distributed.process.AsyncProcess, "join", join_late)
+    before = set(distributed.SpecCluster._instances)
+    with pytest.raises(CellError, match=r"^cell cell-2: ZeroDivisionError: two is not allowed$"):
+        sweep(cells(3), broken, tmp_path, cluster="local", workers=1)
+    assert refused
+    assert all(cluster.status.name == "closed" for cluster in set(distributed.SpecCluster._instances) - before)
+
+
 def test_a_killed_driver_is_resumed_and_leaves_no_worker_behind(tmp_path: Path) -> None:
     code = """
 from pathlib import Path
