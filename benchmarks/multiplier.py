@@ -119,13 +119,11 @@ def sweep(model_name: str, contexts: Sequence[int], multipliers: Sequence[float]
 
 
 def point(found: dict[tuple[int, float, int], Arrays], n: int, b: float) -> dict[str, Any]:
-    """One context and multiplier: means over windows with intervals; differences from b = 1 are paired by window."""
+    """One context and multiplier: every window's value, and the mean over windows with its interval."""
     here = [found[n, b, w] for w in range(N_WINDOWS)]
-    plain = [found[n, 1.0, w] for w in range(N_WINDOWS)]
     values = {
         "nll": [one["nll"] for one in here],
         "nll_late": [one["nll_late"] for one in here],
-        "nll_change": [one["nll"] - before["nll"] for one, before in zip(here, plain, strict=True)],
         "median_tokens": [np.median(one["perplexity"]) for one in here],
         "median_largest_weight": [np.median(one["largest_weight"]) for one in here],
         "median_b_c": [np.nanmedian(one["critical_multiplier"]) for one in here],
@@ -138,7 +136,12 @@ def point(found: dict[tuple[int, float, int], Arrays], n: int, b: float) -> dict
     told: dict[str, Any] = {"n_tokens": n, "b": b}
     for name, units in values.items():
         interval = jackknife_mean(np.array(units, dtype=np.float64))
-        told[name] = {"mean": float(interval.estimate), "low": float(interval.low), "high": float(interval.high)}
+        told[name] = {
+            "windows": [float(value) for value in units],
+            "mean": float(interval.estimate),
+            "low": float(interval.low),
+            "high": float(interval.high),
+        }
     return told
 
 
@@ -155,13 +158,16 @@ def half_weight(found: dict[tuple[int, float, int], Arrays], n: int, multipliers
             k = int(above.argmax())
             low, high = largest[k - 1, *head], largest[k, *head]
             crossing[head] = b[k - 1] + (0.5 - low) / (high - low) * (b[k] - b[k - 1])
+    below, above = largest[0] >= 0.5, (largest < 0.5).all(axis=0)
+    everywhere = np.where(below, 0.0, np.where(above, np.inf, crossing))
+    median = float(np.median(everywhere))
     return {
         "n_tokens": n,
         "heads": crossing.size,
-        "below_range": int((largest[0] >= 0.5).sum()),
-        "above_range": int((largest < 0.5).all(axis=0).sum()),
+        "below_range": int(below.sum()),
+        "above_range": int(above.sum()),
         "inside": int(np.isfinite(crossing).sum()),
-        "median_inside": float(np.nanmedian(crossing)) if np.isfinite(crossing).any() else None,
+        "median": median if b[0] <= median <= b[-1] else None,
     }
 
 

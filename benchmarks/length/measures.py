@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from attnlim.context.phases import focus_exponent
 from attnlim.core.intervals import jackknife_mean
 from attnlim.core.regression import slope
+from benchmarks.judging import Word, verdict, vertex
 from benchmarks.length.multipliers import CRITICAL, LOG, NONE
 from benchmarks.length.predictions import PREDICTIONS, Prediction
 from benchmarks.length.results import Results
@@ -20,8 +21,6 @@ Floats = NDArray[np.float64]
 ARMS = ("nope", "rope")
 RECALL, RECALL_NLL, TEXT = "crowded_right", "crowded_nll", "text"
 SOFTER = "0.7"
-
-Word = Literal["confirmed", "contradicted", "undecided"]
 
 
 class Best(NamedTuple):
@@ -39,18 +38,8 @@ def best(results: Results, quantity: str, parametrisation: str, arm: str, n: int
     names = results.constants(parametrisation, arm, n)
     log_b = np.log([float(name) for name in names])
     values = np.stack([results.of(quantity, parametrisation, arm, n, name) for name in names], axis=1)
-    found = [_vertex(log_b, row) for row in values]
-    return Best(*(np.array(part) for part in zip(*found, strict=True)))
-
-
-def _vertex(x: Floats, y: Floats) -> tuple[float, float]:
-    least = int(np.argmin(y))
-    if least in (0, len(x) - 1):
-        return float(np.exp(x[least])), float(y[least])
-    around = slice(least - 1, least + 2)
-    curve = np.polynomial.Polynomial.fit(x[around], y[around], 2)
-    place = float(curve.deriv().roots()[0].real)
-    return float(np.exp(place)), float(curve(place))
+    places, least = zip(*(vertex(log_b, row) for row in values), strict=True)
+    return Best(np.exp(places), np.array(least))
 
 
 def kappa(results: Results, parametrisation: str, arm: str, name: str = NONE) -> Floats:
@@ -212,16 +201,3 @@ def judged(results: Results, predictions: Sequence[Prediction] = PREDICTIONS) ->
         low, high = float(interval.low), float(interval.high)
         found.append(Judged(one, float(interval.estimate), low, high, verdict(one.low, one.high, low, high)))
     return found
-
-
-def verdict(range_low: float, range_high: float, low: float, high: float) -> Word:
-    """Confirmed where the interval lies in the range, contradicted where it lies outside, else undecided, also for NaN.
-
-    >>> verdict(0.2, 0.8, 0.3, 0.5), verdict(0.2, 0.8, 0.9, 1.1), verdict(0.2, 0.8, 0.7, 0.9)
-    ('confirmed', 'contradicted', 'undecided')
-    """
-    if low >= range_low and high <= range_high:
-        return "confirmed"
-    if high < range_low or low > range_high:
-        return "contradicted"
-    return "undecided"

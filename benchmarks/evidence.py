@@ -1,0 +1,225 @@
+"""What finished comparisons of `attnlim rescale` and the sweep of one multiplier say about the predictions.
+
+`python -m benchmarks.evidence RUN [RUN ...]` keeps what the page docs/evidence.md needs of the run folders as
+benchmarks/results/rescale.json, one run a target; without a run it only puts the page's tables anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from attnlim.core.intervals import jackknife_mean
+from attnlim.core.ranks import rank_correlation
+from attnlim.core.runs import open_run
+from attnlim.rules.rescale_dataset import BEYOND, WITHIN, pair
+from benchmarks.evidence_tables import every_table
+from benchmarks.judging import Part, vertex
+from benchmarks.machine import RESULTS, write
+from benchmarks.pages import filled
+
+PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
+COMMAND = "benchmarks.evidence"
+FITTED = ("raw", "none", "calibrated")
+
+Figures = dict[str, Any]
+
+
+def condensed(data: xr.Dataset, record: Mapping[str, Any]) -> Figures:
+    """One comparison as plain numbers; an interval is [estimate, low, high]."""
+    names = data["variant"].values.tolist()
+    about = data.attrs
+    kept = (
+        "model", "model_note", "trained_length", "target", "texts", "texts_sha256", "windows", "seed", "per", "block",
+        "recommended", "begun", "constant", "dtype", "device",
+    )  # fmt: skip
+    told: Figures = {name: _plain(about[name]) for name in kept if name in about}
+    told |= {
+        "verdict": about["verdict"].split("\n"),
+        "taken": json.loads(about["taken"]),
+        "seconds": record["seconds"],
+        "variants": [_variant(data, name) for name in names],
+        "buckets": data["bucket"].values.tolist(),
+        "needles": data.sizes["needle"],
+        "tried": dict(zip(data["tried_name"].values.tolist(), data["tried_loss"].values.tolist(), strict=True)),
+        "pairs": {
+            f"{name} − {base}": _interval(pair(data, name, base, BEYOND))
+            for name, base in [*(("calibrated", fixed) for fixed in names if fixed not in FITTED), ("critical", "qwen")]
+            if name in names
+        },
+    }
+    if "slope" in data:
+        slope, first = data["slope"].values, data["direction"].isel(round=0).values
+        told["slope"] = {
+            "least": float(slope.min()), "mean": float(slope.mean()), "largest": float(slope.max()),
+            "sharper": int((first < 0).sum()), "softer": int((first > 0).sum()),
+            "towards_layer": data["towards_layer"].values.tolist(), "towards_model": data["towards_model"].values.tolist(),
+        }  # fmt: skip
+        for name in ("kappa", "critical_multiplier", "critical_exponent"):
+            if f"audit_{name}" in data:
+                told["slope"][f"rank_with_{name}"] = rank_correlation(slope, data[f"audit_{name}"].values)
+    return told
+
+
+def _variant(data: xr.Dataset, name: str) -> Figures:
+    at = data.sel(variant=name)
+    beyond, within = at.sel(bucket=BEYOND), at.sel(bucket=WITHIN)
+    company = data["needle_company"].values
+    return {
+        "name": name,
+        "words": str(at["words"].item()),
+        "loss": float(beyond["bucket_nll"]),
+        "against_none": [float(beyond[f"difference{end}"]) for end in ("", "_low", "_high")],
+        "se_against_none": float(beyond["difference_se"]),
+        "within_against_none": [float(within[f"difference{end}"]) for end in ("", "_low", "_high")],
+        "within_against_raw": [float(within[f"difference_raw{end}"]) for end in ("", "_low", "_high")],
+        "by_bucket": [[float(value) for value in at[f"difference{end}"].values] for end in ("", "_low", "_high")],
+        "loss_by_bucket": [float(value) for value in at["bucket_nll"].values],
+        "found": {
+            kind: int(at["needle_found"].values[company == kind].sum()) for kind in dict.fromkeys(company.tolist())
+        },
+        "needle_loss": float(at["needle_nll"].mean()),
+        "needle_against_none": [float(at[f"needle_difference{end}"]) for end in ("", "_low", "_high")],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value).tolist()
+
+
+def _interval(found: Any) -> list[float]:
+    return [float(found.estimate), float(found.low), float(found.high)]
+
+
+def judged_rules(runs: Sequence[Figures]) -> dict[str, list[Part]]:
+    """The parts of every prediction of ``predictions.RULES``, one a target."""
+    found: dict[str, list[Part]] = {}
+    for run in sorted(runs, key=lambda run: run["target"]):
+        for name, part in _one_target(run).items():
+            found.setdefault(name, []).append(part)
+    first, last = (min(runs, key=lambda run: run["target"]), max(runs, key=lambda run: run["target"]))
+    if first is not last:
+        more = _best_fixed(first)["against_none"][0] - _best_fixed(last)["against_none"][0]
+        error = float(np.hypot(*(_best_fixed(run)["se_against_none"] for run in (first, last))))
+        where = f"gain at {last['target']} less that at {first['target']}"
+        found["fixed-rules-help-little"].append(Part(where, more, more - 1.96 * error, more + 1.96 * error, 0.0))
+        constants = last["constant"] - first["constant"]
+        found["constant-grows"] = [Part(f"{last['target']} less {first['target']}", *([constants] * 3), 0.0)]
+    return found
+
+
+def _one_target(run: Figures) -> dict[str, Part]:
+    of = {variant["name"]: variant for variant in run["variants"]}
+    where, slope = str(run["target"]), run["slope"]
+    calibrated = max(
+        (value for name, value in run["pairs"].items() if name.startswith("calibrated")), key=lambda value: value[0]
+    )
+    gain = [-value for value in _best_fixed(run)["against_none"]]
+    share = slope["sharper"] / (slope["sharper"] + slope["softer"])
+    rank = slope["rank_with_kappa"]
+    return {
+        "stretching-needed": Part(where, *of["raw"]["against_none"], 0.0),
+        "fixed-rules-help-little": Part(f"gain at {where}", gain[0], gain[2], gain[1], -np.inf, 0.05 if run["target"] == 2 * run["trained_length"] else np.inf),
+        "calibrated-wins": Part(f"{where}, against the closest", *calibrated, -np.inf, 0.0),
+        "critical-is-not-better": _not_better(where, run["pairs"]["critical − qwen"]),
+        "below-the-length": Part(where, *of["ssmax"]["within_against_none"], 0.0),
+        "more-sharper-than-softer": Part(f"share at {where}", share, share, share, 0.5, 0.75),
+        "phase-does-not-say": Part(where, rank, rank, rank, -0.3, 0.3),
+        "needles": Part(where, *of["calibrated"]["needle_against_none"], -np.inf, 0.0),
+    }  # fmt: skip
+
+
+def _not_better(where: str, apart: Sequence[float]) -> Part:
+    """Confirmed unless the whole interval is below 0."""
+    estimate, low, high = apart
+    return Part(where, estimate, low, high, *((low, high) if high >= 0 else (0.0, np.inf)))
+
+
+def _best_fixed(run: Figures) -> Figures:
+    fixed: list[Figures] = [variant for variant in run["variants"] if variant["name"] not in FITTED]
+    return min(fixed, key=lambda variant: float(variant["loss"]))
+
+
+def judged_multiplier(figures: Figures) -> dict[str, list[Part]]:
+    """The parts of every prediction of ``predictions.MULTIPLIER``; windows are the units."""
+    points = {(point["n_tokens"], point["b"]): point for point in figures["points"]}
+    contexts, multipliers = (sorted({key[i] for key in points}) for i in (0, 1))
+
+    def windows(quantity: str, n: int, b: float) -> NDArray[np.float64]:
+        return np.array(points[n, b][quantity]["windows"])
+
+    def added(n: int, b: float) -> NDArray[np.float64]:
+        return windows("nll", n, b) - windows("nll", n, 1.0)
+
+    first, last = contexts[0], contexts[-1]
+    both = f"{last} less {first}"
+    found = {
+        "trained-optimum": [
+            _part(str(n), [_best(multipliers, losses) for losses in _by_window(windows, "nll", n, multipliers)], 0.85, 1.15)
+            for n in contexts
+        ],
+        "blunt-hurts-more-with-n": [_part(both, added(last, 0.7) - added(first, 0.7), 0.0)],
+        "sharp-hurts-less-with-n": [_part(both, added(last, 1.35) - added(first, 1.35), high=0.0)],
+        "tokens-attended-fall": [
+            _part(
+                f"largest step at {n}",
+                max(
+                    (windows("median_tokens", n, b) - windows("median_tokens", n, a) for a, b in itertools.pairwise(multipliers)),
+                    key=np.mean,
+                ),
+                high=0.0,
+            )
+            for n in contexts
+        ],
+    }  # fmt: skip
+    for name, quantity, least in (("gradient-rises", "eta_attention", 0.0), ("cosine-falls", "rho_middle", -np.inf)):
+        found[name] = [
+            _part(str(n), windows(quantity, n, 2.0) - windows(quantity, n, 0.5), least, np.inf if least == 0 else 0.0)
+            for n in contexts
+        ]
+    return found
+
+
+def _by_window(
+    windows: Callable[[str, int, float], NDArray[np.float64]], quantity: str, n: int, multipliers: Sequence[float]
+) -> NDArray[np.float64]:
+    return np.stack([windows(quantity, n, b) for b in multipliers], axis=1)
+
+
+def _best(multipliers: Sequence[float], losses: NDArray[np.float64]) -> float:
+    return float(np.exp(vertex(np.log(multipliers), losses)[0]))
+
+
+def _part(where: str, units: ArrayLike, low: float = -np.inf, high: float = np.inf) -> Part:
+    interval = jackknife_mean(np.asarray(units, dtype=np.float64))
+    return Part(where, float(interval.estimate), float(interval.low), float(interval.high), low, high)
+
+
+def kept(name: str) -> Figures:
+    """The figures of one result file."""
+    found: Figures = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["figures"]
+    return found
+
+
+def main() -> None:
+    """Run it from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="*", type=Path)
+    given = parser.parse_args()
+    if given.runs:
+        write("rescale", {"runs": [condensed(*open_run(folder)) for folder in given.runs]})
+    multiplier, runs = kept("multiplier"), kept("rescale")["runs"]
+    tables = every_table(multiplier, judged_multiplier(multiplier), runs, judged_rules(runs))
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), COMMAND, tables), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

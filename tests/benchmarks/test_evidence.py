@@ -1,0 +1,148 @@
+"""The evidence of docs/evidence.md: predictions are judged by what finished runs hold, and tables come from kept figures."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.evidence import condensed, judged_multiplier, judged_rules
+from benchmarks.evidence_tables import every_table, half_weight_table, interval
+from benchmarks.judging import Part, together
+from benchmarks.predictions import MULTIPLIER, RULES
+from tests.report.synthetic_rescale import rescale_dataset
+from tests.script_modules import script_module
+
+from attnlim.rules.rescale_dataset import BEYOND, pair
+from benchmarks import multiplier as sweep
+
+ROOT = Path(__file__).parents[2]
+CONTEXTS, MULTIPLIERS = (512, 2048, 8192), (0.5, 0.7, 0.85, 1.0, 1.15, 1.35, 1.6, 2.0)
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[dict[str, Any]]:
+    """Two targets, as they come back from JSON."""
+    made = [condensed(rescale_dataset(stretch=stretch), {"seconds": 60.0}) for stretch in (2, 4)]
+    found: list[dict[str, Any]] = json.loads(json.dumps(made))
+    for run in found:
+        run["constant"] = 1.1
+    return found
+
+
+def made_up_cells() -> dict[tuple[int, float, int], dict[str, np.ndarray]]:
+    """Losses are parabolas in ln b around 1.1, steeper with n on the soft side; the rest are powers of b."""
+    found = {}
+    for n in CONTEXTS:
+        for b in MULTIPLIERS:
+            for w in range(sweep.N_WINDOWS):
+                x = math.log(b / 1.1)
+                nll = 3 + 0.1 * w + x * x * (1 + 0.1 * math.log(n) if x < 0 else 1 - 0.05 * math.log(n))
+                heads = np.linspace(0.2, 0.9, 6).reshape(2, 3)
+                found[n, b, w] = {
+                    "nll": np.array(nll), "nll_late": np.array(nll), "perplexity": np.full((2, 3), n**0.8 * b**-1.5 * (1 + 0.01 * w)),
+                    "largest_weight": np.minimum(1.0, heads * b), "critical_multiplier": np.full((2, 3), 1.3),
+                    "sink_mass": np.full((2, 3), 0.4), "rho": np.array([0.3, 0.5 / b + 0.01 * w, 0.4]),
+                    "eta_block": np.full(4, 1 + 0.1 * b), "eta_attention": np.full(4, 0.5 * b + 0.01 * w),
+                }  # fmt: skip
+    return found
+
+
+@pytest.fixture(scope="module")
+def multiplier() -> dict[str, Any]:
+    """What ``benchmarks.multiplier`` keeps, of made-up cells."""
+    cells = made_up_cells()
+    figures = {
+        "model": "toy", "windows": sweep.N_WINDOWS,
+        "points": [sweep.point(cells, n, b) for n in CONTEXTS for b in MULTIPLIERS],
+        "half_weight": [sweep.half_weight(cells, n, MULTIPLIERS) for n in CONTEXTS],
+    }  # fmt: skip
+    found: dict[str, Any] = json.loads(json.dumps(figures))
+    return found
+
+
+def test_every_prediction_is_judged(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
+    assert set(judged_rules(runs)) == {one.name for one in RULES}
+    assert set(judged_multiplier(multiplier)) == {one.name for one in MULTIPLIER}
+
+
+def test_rules_are_judged_by_their_paired_differences(runs: list[dict[str, Any]]) -> None:
+    parts = judged_rules(runs)
+    words = {name: together(found) for name, found in parts.items()}
+    # the made-up effects: raw 3 nats worse, ssmax .4 worse within, calibrated .05 better than all, needles .6 nats cheaper
+    sure = ("stretching-needed", "below-the-length", "calibrated-wins", "needles")
+    assert [words[name] for name in sure] == ["confirmed"] * len(sure)
+    raw = next(part for part in parts["stretching-needed"] if part.where == "256")
+    assert raw.estimate == pytest.approx(3.0, abs=0.02) and raw.low < raw.estimate < raw.high
+    data = rescale_dataset(stretch=4)
+    fixed = [name for name in data["variant"].values.tolist() if name not in ("raw", "none", "calibrated")]
+    closest = max(float(pair(data, "calibrated", name, BEYOND).estimate) for name in fixed)
+    assert parts["calibrated-wins"][-1].estimate == pytest.approx(closest)
+    gains = [-min(one["against_none"][0] for one in run["variants"] if one["name"] in fixed) for run in runs]
+    assert parts["fixed-rules-help-little"][-1].estimate == pytest.approx(gains[1] - gains[0])
+    assert words["constant-grows"] == "confirmed"  # the same constant at both
+    sharper = int((data["direction"].isel(round=0) < 0).sum())
+    assert parts["more-sharper-than-softer"][-1].estimate == pytest.approx(
+        sharper / data["direction"].isel(round=0).size
+    )
+
+
+def test_a_rule_that_is_better_contradicts_not_better(runs: list[dict[str, Any]]) -> None:
+    changed = json.loads(json.dumps(runs))
+    assert together(judged_rules(changed)["critical-is-not-better"]) == "confirmed"
+    changed[0]["pairs"]["critical − qwen"] = [-0.02, -0.03, -0.01]
+    assert together(judged_rules(changed)["critical-is-not-better"]) == "contradicted"
+
+
+def test_one_multiplier_is_judged_over_windows(multiplier: dict[str, Any]) -> None:
+    parts = judged_multiplier(multiplier)
+    assert {name: together(found) for name, found in parts.items()} == {one.name: "confirmed" for one in MULTIPLIER}
+    assert all(0.85 < part.estimate < 1.15 for part in parts["trained-optimum"])
+    softer = [
+        math.log(0.7 / 1.1) ** 2 * (1 + 0.1 * math.log(n)) - math.log(1 / 1.1) ** 2 * (1 + 0.1 * math.log(n))
+        for n in (512, 8192)
+    ]
+    assert parts["blunt-hurts-more-with-n"][0].estimate == pytest.approx(softer[1] - softer[0])
+    step = max(8192**0.8 * (b**-1.5 - a**-1.5) for a, b in itertools.pairwise(MULTIPLIERS))
+    assert parts["tokens-attended-fall"][-1].estimate == pytest.approx(step * 1.015)
+
+
+def test_half_weight_is_between_multipliers(multiplier: dict[str, Any]) -> None:
+    found = multiplier["half_weight"][0]
+    # largest weights .2 … .9 at b = 1, proportional to b: half-weight at b = .5/weight
+    places = 0.5 / np.linspace(0.2, 0.9, 6)
+    assert found["heads"] == 6 and found["below_range"] == 0
+    assert found["above_range"] == int((places > 2).sum())
+    assert found["median"] == pytest.approx(np.median(places), rel=1e-6)  # linear in b: the interpolation is exact
+    assert f"{found['median']:.2f} |" in half_weight_table(multiplier)
+
+
+def test_tables_hold_every_variant(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
+    tables = every_table(multiplier, judged_multiplier(multiplier), runs, judged_rules(runs))
+    for run in runs:
+        table = tables[f"rules at {run['target']}"]
+        assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]] == [
+            one["name"] for one in run["variants"]
+        ]
+    assert len(tables["predictions of rules"].splitlines()) == 2 + len(RULES)
+    assert len(tables["one multiplier"].splitlines()) == 2 + len(CONTEXTS) * len(MULTIPLIERS)
+
+
+def test_words() -> None:
+    assert interval(-0.0213, -0.03, -0.01) == "−0.0213 (−0.0300 to −0.0100)"
+    assert interval(0.5, 0.5, 0.5) == "+0.500"
+    undecided, good = Part("a", 0.0, -1.0, 1.0, 0.0), Part("b", 1.0, 0.5, 2.0, 0.0)
+    assert [together([one, good]) for one in (undecided, good)] == ["undecided", "confirmed"]
+
+
+def test_figures_are_drawn_from_results(runs: list[dict[str, Any]], multiplier: dict[str, Any], tmp_path: Path) -> None:
+    drawn = script_module(ROOT / "examples" / "evidence_figures.py")
+    for name, figures in (("multiplier", multiplier), ("rules", {"runs": runs})):
+        path = drawn.write_figure(drawn.FIGURES[name][1](figures), tmp_path / f"{name}.svg")
+        assert 10_000 < path.stat().st_size < 200_000
+    shown = (tmp_path / "rules.svg").read_text()
+    assert all(one["name"] in shown for one in runs[0]["variants"] if one["name"] not in ("raw", "none"))
