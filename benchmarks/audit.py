@@ -20,10 +20,11 @@ from attnlim.audit import naive
 from attnlim.audit.probing import anatomy, probe
 from attnlim.audit.sampling import sample_rows
 from attnlim.audit.statistics import Rows, row_statistics
+from attnlim.core.memory import peak_bytes
 from attnlim.core.seeds import generator
 from attnlim.models import cut_windows, load, read_text
 from attnlim.models.hook import AttentionCall, attached
-from benchmarks.machine import own_peak_bytes, rates, seconds, write
+from benchmarks.machine import rates, seconds, write
 
 N_WINDOWS, N_ROWS = 4, 256
 
@@ -63,7 +64,7 @@ def wall_times(n_tokens: int) -> dict[str, Any]:
     }
 
 
-def peak_bytes(kind: str, n_tokens: int) -> int:
+def child_peak_bytes(kind: str, n_tokens: int) -> int:
     """Peak resident memory of a process that does one forward."""
     command = [sys.executable, "-m", "benchmarks.audit", "--context", str(n_tokens), "--child", kind]
     return int(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
@@ -76,7 +77,7 @@ def child(kind: str, n_tokens: int) -> None:
         plain(model, ids)
     else:
         probe(model, ids, rows, parts)
-    print(own_peak_bytes())
+    print(peak_bytes())
 
 
 def statistics_alone(n_tokens: int) -> dict[str, float]:
@@ -117,7 +118,7 @@ def main() -> None:
     if given.child:
         child(given.child, given.context)
         return
-    peaks = [(peak_bytes("plain", given.context), peak_bytes("audit", given.context)) for _ in range(2)]
+    peaks = [(child_peak_bytes("plain", given.context), child_peak_bytes("audit", given.context)) for _ in range(2)]
     figures = {
         "model": "SmolLM2-135M-Instruct (4-bit weights, dequantised)",
         "context": given.context,

@@ -19,7 +19,8 @@ import torch
 
 from attnlim.context import contraction, jacobian_energy, jacobian_energy_estimate, layer, naive
 from attnlim.context.samplers import gaussian_tokens
-from benchmarks.machine import own_peak_bytes, rates, write
+from attnlim.core.memory import peak_bytes
+from benchmarks.machine import rates, write
 
 N_TOKENS, RHO = 4096, 0.5
 GAMMAS = [0.5 * k for k in range(11)]
@@ -135,7 +136,7 @@ def in_child(what: str) -> None:
         values = contraction(x, [gamma * math.log(len(x)) for gamma in GAMMAS]).value.tolist()
     else:
         (x @ x).exp_()  # the libraries' own buffers
-    print(json.dumps({"peak_bytes": own_peak_bytes(), "seconds": time.perf_counter() - start, "values": values}))
+    print(json.dumps({"peak_bytes": peak_bytes(), "seconds": time.perf_counter() - start, "values": values}))
 
 
 def million() -> dict[str, Any]:

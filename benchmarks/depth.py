@@ -20,11 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attnlim.core.memory import peak_bytes
 from attnlim.depth import AdamW, MomentLoss, adjoint, forward, initial_parameters, naive, training
 from attnlim.depth.costates import layer_adjoint
 from attnlim.depth.network import layer_output
 from benchmarks.context import alternated
-from benchmarks.machine import own_peak_bytes, rates, seconds, write
+from benchmarks.machine import rates, seconds, write
 
 N_LAYERS, N_HEADS, SIZE, N_TOKENS, N_SEQUENCES = 64, 16, 4, 8, 4  # SIZE is both head_dim and width
 N_REPLICAS, N_STEPS = 16, 4
@@ -249,7 +250,7 @@ def in_child(what: str, n_replicas: int, n_tokens: int) -> None:
         explicit(*given)
     elif what != "imports":
         plain(PLAIN[what], *given)
-    print(own_peak_bytes())
+    print(peak_bytes())
 
 
 def main() -> None:

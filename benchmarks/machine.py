@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -48,14 +47,6 @@ def seconds(work: Callable[[], Any], repeats: int = 5) -> float:
         work()
         times.append(time.perf_counter() - start)
     return median(times)
-
-
-def own_peak_bytes() -> int:
-    """Peak resident memory of this process alone: getrusage counts what the parent held when it started this one."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return 1024 * int(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def rates(n: int = 1 << 20) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """An attached rule against the plain forward of the same tokens: time in alternation, while reading and while decoding.
 
-Run with `make bench` or `python -m benchmarks.rules [--context 4096] [--rounds 9]`.
+Run with `make bench` or `python -m benchmarks.rules [--context 4096] [--rounds 9]`. Ratios of single rounds scatter where other
+programs share the processor, so the rule's own part of a forward is timed as well, from inside; `--shares` does that alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 
 from attnlim.models import cut_windows, load, read_text
 from attnlim.rules import Rule, attach, critical, detach, logn, ssmax
+from attnlim.rules.attaching import layer_rules
 from benchmarks.machine import write
 
 # read, then decoded one by one after a prompt of as many
@@ -81,17 +83,41 @@ def alternated(model: Any, rule: Rule, run: Callable[[], None], rounds: int) -> 
     }
 
 
+def own_shares(model: Any, rule: Rule, run: Callable[[], None], rounds: int) -> list[float]:
+    """Seconds inside the rule's modules over all seconds of the same run, one a round."""
+    spent = [0.0]
+
+    def begin(module: Any, arguments: Any) -> None:
+        spent[0] -= time.perf_counter()
+
+    def end(module: Any, arguments: Any, result: Any) -> None:
+        spent[0] += time.perf_counter()
+
+    attach(model, rule)
+    for layer in layer_rules(model):
+        layer.register_forward_pre_hook(begin)
+        layer.register_forward_hook(end)
+    found = []
+    for _ in range(rounds):
+        spent[0], start = 0.0, time.perf_counter()
+        run()
+        found.append(spent[0] / (time.perf_counter() - start))
+    detach(model)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--shares", action="store_true", help="only the rule's own part, from inside")
     given = parser.parse_args()
     loaded = load("smollm2", device="cpu", head=True)
     model = loaded.model
     model.generation_config.eos_token_id = None
     ids = cut_windows(loaded.tokenizer, read_text(), 1, given.context).ids(0, given.context)
     shape = (model.config.num_hidden_layers, model.config.num_attention_heads)
-    figures: dict[str, Any] = {
+    about: dict[str, Any] = {
         "model": "SmolLM2-135M-Instruct (4-bit weights, dequantised)",
         "context": given.context,
         "rounds": given.rounds,
@@ -99,14 +125,22 @@ def main() -> None:
         "prompt": N_PROMPT,
     }
     backbone = model.base_model
-    for name, rule in rules(shape, given.context).items():
-        figures[name] = {
-            "reading": alternated(backbone, rule, reading(backbone, ids, padded=False), given.rounds),
-            "decoding": alternated(model, rule, decoding(model, ids), given.rounds),
-        }
+    modes = {"reading": (backbone, reading(backbone, ids, padded=False)), "decoding": (model, decoding(model, ids))}
     padded = reading(backbone, ids, padded=True)
-    figures["logn"]["reading padded"] = alternated(backbone, logn(given.context // 4), padded, given.rounds)
-    write("rules", figures)
+    every = rules(shape, given.context)
+    if not given.shares:
+        figures = {
+            name: {mode: alternated(part, rule, run, given.rounds) for mode, (part, run) in modes.items()}
+            for name, rule in every.items()
+        }
+        figures["logn"]["reading padded"] = alternated(backbone, every["logn"], padded, given.rounds)
+        write("rules", {**about, **figures})
+    shares = {
+        name: {mode: own_shares(part, rule, run, given.rounds) for mode, (part, run) in modes.items()}
+        for name, rule in every.items()
+    }
+    shares["logn"]["reading padded"] = own_shares(backbone, every["logn"], padded, given.rounds)
+    write("rules_shares", {**about, **shares})
 
 
 if __name__ == "__main__":

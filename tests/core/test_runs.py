@@ -41,6 +41,7 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     assert record["seeds"] == {"rows": 0}
     assert record["arguments"] == {"seed": 0}
     assert record["environment"]["python"]
+    assert record["peak_memory_bytes"] > 1_000_000
     assert not (tmp_path / "run.partial").exists()
 
 

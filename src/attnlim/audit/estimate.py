@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from attnlim.audit.head_wishes import measure_wishes
 from attnlim.audit.measure import Plan
 from attnlim.audit.probing import probe
 from attnlim.audit.sampling import sample_rows
+from attnlim.core.memory import peak_bytes
 from attnlim.core.seeds import generator
 from attnlim.models.forward_time import timed_growth
 from attnlim.models.next_token import LOGITS_AT_ONCE
@@ -70,17 +70,8 @@ def _memory(plan: Plan) -> int:
     if plan.sensitivity:  # what every block keeps, the gradients inside one, its n² again, and logits with theirs
         kept = 2 * longest * config.hidden_size * size * len(plan.parts.layers)
         backward = ALLOCATOR * (kept + 2 * activations) + 2 * pairs + 4 * 4 * LOGITS_AT_ONCE
-    standing = max(weights, _resident()) if plan.attributes["device"] == "cpu" else weights
+    standing = max(weights, peak_bytes() or 0) if plan.attributes["device"] == "cpu" else weights
     return int(standing + max(activations + pairs + keys + WATCHING_BYTES, activations + pairs + backward))
-
-
-def _resident() -> int:
-    """Bytes that this process has held at most; after the timed forwards that is Python, its libraries and the weights."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _probing_seconds(plan: Plan, n_tokens: int) -> float:

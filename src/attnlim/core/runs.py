@@ -17,6 +17,7 @@ import xarray as xr
 import attnlim
 from attnlim.core.checks import InputError
 from attnlim.core.files import drop, replaced_by, replacing, take_lock
+from attnlim.core.memory import peak_bytes
 from attnlim.core.provenance import environment, git_commit
 
 STORE_VERSION = 1
@@ -106,6 +107,7 @@ class RunFolder:
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "finished": None,
             "seconds": None,
+            "peak_memory_bytes": None,
             "status": "unfinished",
         }
         return cls(out, _partial(out), record, overwrite, lock)
@@ -124,10 +126,15 @@ class RunFolder:
             dataset.to_zarr(self.partial / "data.zarr", mode="w", consolidated=True, zarr_format=3)
 
     def close_record(self) -> dict[str, Any]:
-        """The finished run.json, with times and status."""
+        """The finished run.json, with times, memory and status; of a run that was resumed, those of its last part."""
         finished = datetime.datetime.now(datetime.UTC)
         seconds = (finished - datetime.datetime.fromisoformat(self.record["started"])).total_seconds()
-        self.record.update(finished=finished.isoformat(timespec="seconds"), seconds=seconds, status="finished")
+        self.record.update(
+            finished=finished.isoformat(timespec="seconds"),
+            seconds=seconds,
+            peak_memory_bytes=peak_bytes(),
+            status="finished",
+        )
         write_text(self.partial / "run.json", json.dumps(self.record, indent=1, ensure_ascii=False) + "\n")
         return self.record
 

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from attnlim.core.cells import Arrays, Cell
+from attnlim.core.memory import peak_bytes
 from attnlim.lab.meanfield_grid import MeanfieldGrid, limit_cost, network_cost
 from attnlim.lab.meanfield_limit import solve_limit
 from attnlim.lab.meanfield_network import measure_network
 from attnlim.lab.meanfield_system import System
-from attnlim.lab.phase_estimate import Estimate, resident_bytes
+from attnlim.lab.phase_estimate import Estimate
 
 # a rehearsal's particles, depth and steps
 _PARTICLES, _LAYERS, _STEPS = 128, 8, (0, 2)
@@ -38,7 +39,7 @@ def estimate(grid: MeanfieldGrid, side_by_side: int = 1) -> Estimate:
             system = cell.arguments["system"]
             seconds += cell.cost * rates[system.n_tokens, system.width][kind]
     largest = max(_bytes(cell) for cell in grid.cells())
-    return Estimate(seconds / side_by_side, side_by_side * (resident_bytes() + largest))
+    return Estimate(seconds / side_by_side, side_by_side * ((peak_bytes() or 0) + largest))
 
 
 def _rates(grid: MeanfieldGrid, system: System) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import torch
 
+from attnlim.core.memory import peak_bytes
 from attnlim.lab.phase_cell import measure_cell
 from attnlim.lab.phase_grid import PhaseGrid
 
@@ -100,13 +100,4 @@ def _memory(grid: PhaseGrid) -> int:
     working = WORKING_BYTES * grid.threads
     tokens = 3 * 8 * n * d
     on_device = moved + tokens + working
-    return int(on_device + (resident_bytes() if grid.device == "cpu" else 0))
-
-
-def resident_bytes() -> int:
-    """Bytes that this process has held at most; after the timed cells that is Python and its libraries."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return int(on_device + ((peak_bytes() or 0) if grid.device == "cpu" else 0))

@@ -14,6 +14,7 @@ _SCRIPTS = (
     "charts.js",
     "card.js",
     "sorted_table.js",
+    "head_maps.js",
     *(f"audit_{name}.js" for name in ("state", "maps", "wishes", "lines", "table", "page")),
 )
 

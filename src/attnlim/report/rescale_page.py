@@ -9,7 +9,7 @@ from attnlim.report.rescale_payload import page_data
 from attnlim.report.rescale_reading import absent, companies, facts
 
 _SCRIPTS = (
-    *("charts.js", "card.js", "sorted_table.js", "csv.js"),
+    *("charts.js", "card.js", "sorted_table.js", "csv.js", "head_maps.js"),
     *(
         f"rescale_{name}.js"
         for name in ("state", "forest", "lines", "needles", "maps", "retrieval", "course", "tables", "page")

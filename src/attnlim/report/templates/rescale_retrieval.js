@@ -38,7 +38,10 @@ function drawRetrieval() {
   }, LINE_CONFIG);
   div.setAttribute("aria-label", `Attention on the needles against ${AGAINST[name].words}, one mark a head; the table below holds the numbers`);
   document.getElementById("retrieval-key").replaceChildren(...(PHASE ? phaseKeys() : []));
-  wireOnce(div, (event) => showHead(event.points[0].customdata, state.against, event.event));
+  wireOnce(div, (event) => {
+    const { layer, head } = event.points[0].customdata;
+    showHead(layer, head, state.against, event.event);
+  });
 }
 
 function phaseMark(code) {
