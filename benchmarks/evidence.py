@@ -100,25 +100,40 @@ def _interval(found: Any) -> list[float]:
 
 
 def judged_rules(runs: Sequence[Figures]) -> dict[str, list[Part]]:
-    """The parts of every prediction of ``predictions.RULES``, one a target."""
+    """The parts of every prediction of ``predictions.RULES``, one a run; targets are compared on the same texts."""
     found: dict[str, list[Part]] = {}
-    for run in sorted(runs, key=lambda run: run["target"]):
-        for name, part in _one_target(run).items():
+    for run in runs:
+        for name, part in _one_run(run).items():
             found.setdefault(name, []).append(part)
-    first, last = (min(runs, key=lambda run: run["target"]), max(runs, key=lambda run: run["target"]))
-    if first is not last:
-        more = _best_fixed(first)["against_none"][0] - _best_fixed(last)["against_none"][0]
-        error = float(np.hypot(*(_best_fixed(run)["se_against_none"] for run in (first, last))))
-        where = f"gain at {last['target']} less that at {first['target']}"
-        found["fixed-rules-help-little"].append(Part(where, more, more - 1.96 * error, more + 1.96 * error, 0.0))
-        constants = last["constant"] - first["constant"]
-        found["constant-grows"] = [Part(f"{last['target']} less {first['target']}", *([constants] * 3), 0.0)]
+    for run in runs:
+        for longer in runs:
+            if longer["texts"] == run["texts"] and longer["target"] > run["target"]:
+                for name, part in _longer(run, longer).items():
+                    found.setdefault(name, []).append(part)
     return found
 
 
-def _one_target(run: Figures) -> dict[str, Part]:
+def _longer(run: Figures, longer: Figures) -> dict[str, Part]:
+    """What is predicted of one target against another."""
+    short, long = _best_fixed(run), _best_fixed(longer)
+    more = short["against_none"][0] - long["against_none"][0]
+    error = 1.96 * float(np.hypot(short["se_against_none"], long["se_against_none"]))
+    constants = longer["constant"] - run["constant"]
+    where = f"{longer['target']} less {run['target']}"
+    return {
+        "fixed-rules-help-little": Part(f"gain at {where}", more, more - error, more + error, 0.0),
+        "constant-grows": Part(where, constants, constants, constants, 0.0),
+    }
+
+
+def place(run: Figures) -> str:
+    """The target and the text that a run was tested on."""
+    return f"{run['target']} tokens of {run['texts'][-1]}"
+
+
+def _one_run(run: Figures) -> dict[str, Part]:
     of = {variant["name"]: variant for variant in run["variants"]}
-    where, slope = str(run["target"]), run["slope"]
+    where, slope = place(run), run["slope"]
     calibrated = max(
         (value for name, value in run["pairs"].items() if name.startswith("calibrated")), key=lambda value: value[0]
     )

@@ -26,9 +26,9 @@ def every_table(
         "predictions of rules": predictions_table(RULES, of_rules),
     }
     for run in runs:
-        found[f"rules at {run['target']}"] = rules_table(run)
-        found[f"needles at {run['target']}"] = needles_table(run)
-        found[f"verdict at {run['target']}"] = "\n".join(f"> {line}" for line in run["verdict"])
+        name = f"{run['texts'][-1]}, {run['target']}"
+        found[f"rules, {name}"] = rules_table(run)
+        found[f"needles, {name}"] = needles_table(run)
     return found
 
 
@@ -36,11 +36,11 @@ def predictions_table(predictions: Sequence[Prediction], parts: Mapping[str, Seq
     """What was expected, what was measured with its 95 % interval, and the verdict."""
     lines = ["| predicted | measured | verdict |", "|---|---|---|"]
     for one in predictions:
-        if one.name in parts:
-            measured = "; ".join(
-                f"{part.where}: {interval(part.estimate, part.low, part.high)}" for part in parts[one.name]
-            )
-            lines.append(f"| {one.says} | {measured} | {together(parts[one.name])} |")
+        measured = "; ".join(
+            f"{part.where}: {interval(part.estimate, part.low, part.high)}" for part in parts.get(one.name, ())
+        )
+        word = together(parts[one.name]) if one.name in parts else "not measured yet"
+        lines.append(f"| {one.says} | {measured} | {word} |")
     return "\n".join(lines)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.evidence import condensed, judged_multiplier, judged_rules
+from benchmarks.evidence import COMMAND, PAGE, condensed, judged_multiplier, judged_rules, kept
 from benchmarks.evidence_tables import every_table, half_weight_table, interval
 from benchmarks.judging import Part, together
+from benchmarks.pages import filled
 from benchmarks.predictions import MULTIPLIER, RULES
 from tests.report.synthetic_rescale import rescale_dataset
 from tests.script_modules import script_module
@@ -76,7 +78,7 @@ def test_rules_are_judged_by_their_paired_differences(runs: list[dict[str, Any]]
     # the made-up effects: raw 3 nats worse, ssmax .4 worse within, calibrated .05 better than all, needles .6 nats cheaper
     sure = ("stretching-needed", "below-the-length", "calibrated-wins", "needles")
     assert [words[name] for name in sure] == ["confirmed"] * len(sure)
-    raw = next(part for part in parts["stretching-needed"] if part.where == "256")
+    raw = next(part for part in parts["stretching-needed"] if part.where.startswith("256 "))
     assert raw.estimate == pytest.approx(3.0, abs=0.02) and raw.low < raw.estimate < raw.high
     data = rescale_dataset(stretch=4)
     fixed = [name for name in data["variant"].values.tolist() if name not in ("raw", "none", "calibrated")]
@@ -124,7 +126,7 @@ def test_half_weight_is_between_multipliers(multiplier: dict[str, Any]) -> None:
 def test_tables_hold_every_variant(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
     tables = every_table(multiplier, judged_multiplier(multiplier), runs, judged_rules(runs))
     for run in runs:
-        table = tables[f"rules at {run['target']}"]
+        table = tables[f"rules, {run['texts'][-1]}, {run['target']}"]
         assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]] == [
             one["name"] for one in run["variants"]
         ]
@@ -146,3 +148,22 @@ def test_figures_are_drawn_from_results(runs: list[dict[str, Any]], multiplier: 
         assert 10_000 < path.stat().st_size < 200_000
     shown = (tmp_path / "rules.svg").read_text()
     assert all(one["name"] in shown for one in runs[0]["variants"] if one["name"] not in ("raw", "none"))
+
+
+def test_what_was_not_run_is_not_judged(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
+    one = judged_rules(runs[:1])
+    assert "constant-grows" not in one
+    other = {**runs[1], "texts": ["another"]}
+    assert "constant-grows" not in judged_rules([runs[0], other])  # targets are compared on the same text
+    table = every_table(multiplier, judged_multiplier(multiplier), runs[:1], one)["predictions of rules"]
+    assert next(line for line in table.splitlines() if "constant that is chosen" in line).endswith(
+        "|  | not measured yet |"
+    )
+
+
+def test_the_page_holds_what_was_kept() -> None:
+    multiplier, runs = kept("multiplier"), kept("rescale")["runs"]
+    tables = every_table(multiplier, judged_multiplier(multiplier), runs, judged_rules(runs))
+    page = PAGE.read_text(encoding="utf-8")
+    assert filled(page, COMMAND, tables) == page
+    assert set(re.findall(rf"printed by: python -m {COMMAND} · (.+) -->", page)) == set(tables)

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from tests.forks import Forks
+from tests.report.synthetic_rescale import rescale_dataset
 
+from attnlim.cli.rescale import _show
 from attnlim.core.runs import open_run
 from attnlim.models.text import read_text
 
@@ -44,6 +46,19 @@ def test_from_a_name_to_a_recommendation(attnlim: Any, arguments: tuple[object, 
     assert {"data.zarr", "run.json", "variants.csv", "report.html", "figures"} <= kept
     assert ("attnlim" in kept) == (dataset.attrs["recommended"] != "raw")
     assert dataset.attrs["recommended"] in done.stdout
+
+
+def test_the_table_of_all_rules_is_cut_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    dataset = rescale_dataset()
+    _show(dataset, tmp_path, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    begun = next(i for i, line in enumerate(lines) if line.lstrip().startswith("rule "))
+    rows = lines[begun + 2 : begun + 2 + dataset.sizes["variant"]]
+    assert [line.split()[0] for line in rows] == dataset["variant"].values.tolist()
+    assert not [line for line in lines[: begun + 2] + rows if "…" in line or len(line) > 100]
 
 
 def test_machine_readable(attnlim: Any, arguments: tuple[object, ...]) -> None:

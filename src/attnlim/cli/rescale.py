@@ -195,7 +195,7 @@ def _print_table(table: Any, dataset: xr.Dataset, width: int) -> None:
     from rich.table import Table
 
     sheet = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    heads = ("rule", "loss beyond", "against none", "95 % interval", "within, against raw", "needles", "nats a needle")
+    heads = ("rule", "loss", "less none", "95 % interval", "within, less raw", "needles", "nats each")
     for head in heads:
         sheet.add_column(head, justify="left" if head == "rule" else "right", no_wrap=True)
     for row in table.to_dict("records"):
@@ -210,5 +210,7 @@ def _print_table(table: Any, dataset: xr.Dataset, width: int) -> None:
             f"{row['needle_nll']:.2f}",
         )
     trained, target = dataset.attrs["trained_length"], dataset.attrs["target"]
-    print(f"mean loss in nats a token, beyond: tokens {trained} to {target}, within: below {trained}:")
+    print(
+        f"mean loss of tokens {trained} to {target}, within: of those below {trained}; nats a token, and a needle's number:"
+    )
     Console(width=width, highlight=False).print(sheet)
