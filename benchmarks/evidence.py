@@ -146,7 +146,7 @@ def _one_run(run: Figures) -> dict[str, Part]:
         "calibrated-wins": Part(f"{where}, against the closest", *calibrated, -np.inf, 0.0),
         "critical-is-not-better": _not_better(where, run["pairs"]["critical − qwen"]),
         "below-the-length": Part(where, *of["ssmax"]["within_against_none"], 0.0),
-        "more-sharper-than-softer": Part(f"share at {where}", share, share, share, 0.5, 0.75),
+        "more-sharper-than-softer": Part(f"share at {where}, from {run['begun']}", share, share, share, 0.5, 0.75),
         "phase-does-not-say": Part(where, rank, rank, rank, -0.3, 0.3),
         "needles": Part(where, *of["calibrated"]["needle_against_none"], -np.inf, 0.0),
     }  # fmt: skip

@@ -43,7 +43,7 @@ def test_cost_is_that_of_the_benchmark(root: Path) -> None:
     for line in rows(figures, shares):
         assert line in text
     flat = " ".join(text.split())
-    assert f"{figures['model']}, {figures['rounds']} rounds" in flat
+    assert f"{figures['model']}, {figures['rounds']} rounds of the ratios and {shares['rounds']} of the shares" in flat
     assert f"{machine['processor']}, {machine['threads']} thread" in flat
     assert f"torch {machine['torch']}, transformers {machine['transformers']}" in flat
 

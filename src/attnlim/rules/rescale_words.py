@@ -120,8 +120,8 @@ def _calibration(data: xr.Dataset) -> str:
     sharper, softer = int((first < 0).sum()), int((first > 0).sum())
     kept = float(data["towards_layer"][0])
     return (
-        f"The calibration began at {data.attrs['begun']} and took {_steps(data)}: {sharper} heads would rather be sharper beyond the "
-        f"trained length, {softer} softer; of what a head differs from its layer {100 * kept:.0f} % is told from noise by "
+        f"The calibration began at {data.attrs['begun']}, where {sharper} heads would rather be sharper beyond the trained length and "
+        f"{softer} softer, and took {_steps(data)}; of what a head differs from its layer {100 * kept:.0f} % is told from noise by "
         f"{data.sizes['fit_window']} windows. Slopes end between {_signed(slope.min())} and {_signed(slope.max())} (mean {_signed(slope.mean())}) per nat."
     )
 
