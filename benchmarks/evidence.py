@@ -21,7 +21,7 @@ from attnlim.core.intervals import jackknife_mean
 from attnlim.core.ranks import rank_correlation
 from attnlim.core.runs import open_run
 from attnlim.rules.rescale_dataset import BEYOND, WITHIN, pair
-from benchmarks.evidence_tables import every_table
+from benchmarks.evidence_tables import multiplier_tables, rules_tables
 from benchmarks.judging import Part, vertex
 from benchmarks.machine import RESULTS, write
 from benchmarks.pages import filled
@@ -60,7 +60,7 @@ def condensed(data: xr.Dataset, record: Mapping[str, Any]) -> Figures:
         slope, first = data["slope"].values, data["direction"].isel(round=0).values
         told["slope"] = {
             "least": float(slope.min()), "mean": float(slope.mean()), "largest": float(slope.max()),
-            "sharper": int((first < 0).sum()), "softer": int((first > 0).sum()),
+            "negative": int((slope < 0).sum()), "sharper": int((first < 0).sum()), "softer": int((first > 0).sum()),
             "towards_layer": data["towards_layer"].values.tolist(), "towards_model": data["towards_model"].values.tolist(),
         }  # fmt: skip
         for name in ("kappa", "critical_multiplier", "critical_exponent"):
@@ -86,6 +86,7 @@ def _variant(data: xr.Dataset, name: str) -> Figures:
         "found": {
             kind: int(at["needle_found"].values[company == kind].sum()) for kind in dict.fromkeys(company.tolist())
         },
+        "factor_quartiles": np.quantile(at["multiplier"].values, [0.25, 0.5, 0.75]).tolist(),
         "needle_loss": float(at["needle_nll"].mean()),
         "needle_against_none": [float(at[f"needle_difference{end}"]) for end in ("", "_low", "_high")],
     }
@@ -218,9 +219,22 @@ def _part(where: str, units: ArrayLike, low: float = -np.inf, high: float = np.i
     return Part(where, float(interval.estimate), float(interval.low), float(interval.high), low, high)
 
 
-def kept(name: str) -> Figures:
-    """The figures of one result file."""
-    found: Figures = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["figures"]
+def kept_tables() -> dict[str, str]:
+    """The page's tables, of the results that there are."""
+    tables: dict[str, str] = {}
+    if (multiplier := kept("multiplier")) is not None:
+        tables |= multiplier_tables(multiplier, judged_multiplier(multiplier))
+    if (rescaled := kept("rescale")) is not None:
+        tables |= rules_tables(rescaled["runs"], judged_rules(rescaled["runs"]))
+    return tables
+
+
+def kept(name: str) -> Figures | None:
+    """The figures of one result file; None where it was not measured."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return None
+    found: Figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
     return found
 
 
@@ -231,9 +245,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.runs:
         write("rescale", {"runs": [condensed(*open_run(folder)) for folder in given.runs]})
-    multiplier, runs = kept("multiplier"), kept("rescale")["runs"]
-    tables = every_table(multiplier, judged_multiplier(multiplier), runs, judged_rules(runs))
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), COMMAND, tables), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), COMMAND, kept_tables()), encoding="utf-8")
 
 
 if __name__ == "__main__":

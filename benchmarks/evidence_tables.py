@@ -12,19 +12,18 @@ from benchmarks.predictions import MULTIPLIER, RULES, Prediction
 Figures = Mapping[str, Any]
 
 
-def every_table(
-    multiplier: Figures,
-    of_multiplier: Mapping[str, Sequence[Part]],
-    runs: Sequence[Figures],
-    of_rules: Mapping[str, Sequence[Part]],
-) -> dict[str, str]:
-    """Name → Markdown."""
-    found = {
-        "predictions of one multiplier": predictions_table(MULTIPLIER, of_multiplier),
-        "one multiplier": multiplier_table(multiplier),
-        "half-weight points": half_weight_table(multiplier),
-        "predictions of rules": predictions_table(RULES, of_rules),
+def multiplier_tables(figures: Figures, parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
+    """Name → Markdown, of the sweep of one multiplier."""
+    return {
+        "predictions of one multiplier": predictions_table(MULTIPLIER, parts),
+        "one multiplier": multiplier_table(figures),
+        "half-weight points": half_weight_table(figures),
     }
+
+
+def rules_tables(runs: Sequence[Figures], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
+    """Name → Markdown, of comparisons of rules."""
+    found = {"predictions of rules": predictions_table(RULES, parts, so_far=len({run["target"] for run in runs}) < 2)}
     for run in runs:
         name = f"{run['texts'][-1]}, {run['target']}"
         found[f"rules, {name}"] = rules_table(run)
@@ -32,14 +31,16 @@ def every_table(
     return found
 
 
-def predictions_table(predictions: Sequence[Prediction], parts: Mapping[str, Sequence[Part]]) -> str:
-    """What was expected, what was measured with its 95 % interval, and the verdict."""
+def predictions_table(
+    predictions: Sequence[Prediction], parts: Mapping[str, Sequence[Part]], so_far: bool = False
+) -> str:
+    """What was expected, what was measured with its 95 % interval, and the verdict, which may be about a part alone."""
     lines = ["| predicted | measured | verdict |", "|---|---|---|"]
     for one in predictions:
         measured = "; ".join(
             f"{part.where}: {interval(part.estimate, part.low, part.high)}" for part in parts.get(one.name, ())
         )
-        word = together(parts[one.name]) if one.name in parts else "not measured yet"
+        word = f"{together(parts[one.name])}{' so far' if so_far else ''}" if one.name in parts else "not measured yet"
         lines.append(f"| {one.says} | {measured} | {word} |")
     return "\n".join(lines)
 

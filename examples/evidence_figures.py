@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 RAMP = LinearSegmentedColormap.from_list("context", SEQUENTIAL)
 DASHED = (0, (4, 3))
-RULES = {"yarn": "#e69f00", "qwen": "#3d96d2", "critical": "#d55e00", "calibrated": "#009e73"}
+RULES = {"yarn": "#e69f00", "longrope": "#8c5fb0", "qwen": "#3d96d2", "critical": "#d55e00", "calibrated": "#009e73"}
 
 
 def multiplier(figures: Mapping[str, Any]) -> Figure:
@@ -111,7 +111,7 @@ def rules(figures: Mapping[str, Any]) -> Figure:
         _by_position(figure.add_axes((0.075, bottom, 0.42, tall)), run)
         _forest(figure.add_axes((0.60, bottom, 0.385, tall)), run)
     handles = [Line2D([], [], color=colour, lw=2, label=name) for name, colour in RULES.items()]
-    figure.legend(handles=handles, loc="lower left", ncols=4, frameon=False, fontsize=9, labelcolor=INK)
+    figure.legend(handles=handles, loc="lower left", ncols=len(RULES), frameon=False, fontsize=9, labelcolor=INK)
     return figure
 
 

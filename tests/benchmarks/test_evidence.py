@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.evidence import COMMAND, PAGE, condensed, judged_multiplier, judged_rules, kept
-from benchmarks.evidence_tables import every_table, half_weight_table, interval
+from benchmarks.evidence import COMMAND, PAGE, condensed, judged_multiplier, judged_rules, kept, kept_tables
+from benchmarks.evidence_tables import half_weight_table, interval, multiplier_tables, rules_tables
 from benchmarks.judging import Part, together
 from benchmarks.pages import filled
 from benchmarks.predictions import MULTIPLIER, RULES
@@ -124,13 +124,14 @@ def test_half_weight_is_between_multipliers(multiplier: dict[str, Any]) -> None:
 
 
 def test_tables_hold_every_variant(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
-    tables = every_table(multiplier, judged_multiplier(multiplier), runs, judged_rules(runs))
+    tables = rules_tables(runs, judged_rules(runs))
     for run in runs:
         table = tables[f"rules, {run['texts'][-1]}, {run['target']}"]
         assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]] == [
             one["name"] for one in run["variants"]
         ]
     assert len(tables["predictions of rules"].splitlines()) == 2 + len(RULES)
+    tables = multiplier_tables(multiplier, judged_multiplier(multiplier))
     assert len(tables["one multiplier"].splitlines()) == 2 + len(CONTEXTS) * len(MULTIPLIERS)
 
 
@@ -150,20 +151,65 @@ def test_figures_are_drawn_from_results(runs: list[dict[str, Any]], multiplier: 
     assert all(one["name"] in shown for one in runs[0]["variants"] if one["name"] not in ("raw", "none"))
 
 
-def test_what_was_not_run_is_not_judged(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
+def test_what_was_not_run_is_not_judged(runs: list[dict[str, Any]]) -> None:
     one = judged_rules(runs[:1])
     assert "constant-grows" not in one
     other = {**runs[1], "texts": ["another"]}
     assert "constant-grows" not in judged_rules([runs[0], other])  # targets are compared on the same text
-    table = every_table(multiplier, judged_multiplier(multiplier), runs[:1], one)["predictions of rules"]
+    table = rules_tables(runs[:1], one)["predictions of rules"]
     assert next(line for line in table.splitlines() if "constant that is chosen" in line).endswith(
         "|  | not measured yet |"
     )
+    both = rules_tables(runs, judged_rules(runs))["predictions of rules"]
+    assert "confirmed so far" in table and "confirmed |" in both and "so far" not in both
 
 
 def test_the_page_holds_what_was_kept() -> None:
-    multiplier, runs = kept("multiplier"), kept("rescale")["runs"]
-    tables = every_table(multiplier, judged_multiplier(multiplier), runs, judged_rules(runs))
-    page = PAGE.read_text(encoding="utf-8")
+    page, tables = PAGE.read_text(encoding="utf-8"), kept_tables()
     assert filled(page, COMMAND, tables) == page
     assert set(re.findall(rf"printed by: python -m {COMMAND} · (.+) -->", page)) == set(tables)
+
+
+def test_sentences_say_what_was_kept() -> None:
+    flat = " ".join(PAGE.read_text(encoding="utf-8").split())
+    manual = (PAGE.parent / "rescale.md").read_text(encoding="utf-8")
+    rescaled = kept("rescale")
+    assert rescaled is not None
+    (run,) = rescaled["runs"]
+    of = {one["name"]: one for one in run["variants"]}
+    slope, none, longrope = run["slope"], of["none"], of["longrope"]
+
+    def size(interval: list[float]) -> str:
+        return f"{-interval[0]:.3f} ({-interval[2]:.3f} to {-interval[1]:.3f})"
+
+    gain, ahead = (
+        of["calibrated"]["against_none"],
+        max(
+            (value for name, value in run["pairs"].items() if name.startswith("calibrated")), key=lambda value: value[0]
+        ),
+    )
+    critical = " to ".join(f"{value:.3f}" for value in of["critical"]["against_none"][1:]).replace("-", "−")
+    ranks = [
+        f"{slope[f'rank_with_{name}']:.2f}".replace("-", "−")
+        for name in ("kappa", "critical_multiplier", "critical_exponent")
+    ]
+    factor = {name: one["factor_quartiles"] for name, one in of.items()}
+    found = [sum(one["found"].values()) for one in run["variants"] if one["name"] != "raw"]
+    for said in (
+        f"The run took {run['seconds'] / 60:.0f} minutes",
+        f"by {size(gain).replace(' (', ' nats a token (')} against none and by {size(ahead)} against the best fixed rule",
+        f"{slope['mean']:.3f} per nat in the mean, and of 270 heads {slope['negative']} end below 0",
+        f"{math.log(run['target']) / math.log(run['trained_length']):.3f} on the rotary logits of every position",
+        f"has {100 * longrope['against_none'][0] / gain[0]:.0f} % of the gain",
+        f"takes back {100 * (1 - longrope['within_against_raw'][0] / none['within_against_raw'][0]):.0f} % of what YaRN",
+        f"The critical rule: {of['critical']['against_none'][0]:.3f} ({critical}) against none".replace("-", "−"),
+        f"lies between {factor['critical'][0]:.2f} and {factor['critical'][2]:.2f} for the middle half of the heads",
+        f"the loss asks for {factor['calibrated'][0]:.2f} to {factor['calibrated'][2]:.2f}",
+        f"is {ranks[0]} with κ, {ranks[1]} with b_c and {ranks[2]} with its power ζ",
+        f"costs {of['ssmax']['within_against_none'][0]:.3f} nats below the trained length",
+        f"of {run['needles']}, every rule but raw finds {min(found)} to {max(found)}, and none of those that compete",
+    ):
+        assert said in flat, said
+    assert f"[took {run['seconds'] / 60:.0f} minutes](evidence.md#rules)" in manual
+    low, high = of["ssmax"]["against_none"][1:]
+    assert low < 0 < high and all(one["found"]["competing"] == 0 for one in run["variants"])
