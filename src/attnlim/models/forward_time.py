@@ -25,14 +25,16 @@ class Growth:
         return self.linear * n_tokens + self.square * n_tokens**2
 
 
-def timed_growth(seconds: Callable[[int], float], longest: int) -> Growth:
+def timed_growth(seconds: Callable[[int], float], longest: int, short: int = SHORT, long: int = LONG) -> Growth:
     """Time two short forwards and extend them; right to about a third.
 
     Args:
         seconds: runs a forward of so many tokens and says how long it took.
         longest: of interest, tokens: nothing longer is timed.
+        short: tokens of one forward.
+        long: of the other: the more, the better it tells what pairs cost.
     """
-    sizes = sorted({min(SHORT, longest), min(LONG, longest)})
+    sizes = sorted({min(short, longest), min(long, longest)})
     seconds(sizes[0])  # the first forward also pays for memory and kernels that later ones find ready
     # the faster of two: what else runs on the machine only ever adds
     times = [min(seconds(n), seconds(n)) for n in sizes]

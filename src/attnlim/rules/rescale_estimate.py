@@ -5,10 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from attnlim.core.memory import peak_bytes
 from attnlim.models.forward_cost import forward_cost
 from attnlim.models.forward_time import timed_growth
 from attnlim.models.next_token import LOGITS_AT_ONCE, next_token_nll
 from attnlim.rules.rescale_plan import Plan
+
+# tokens of the forwards that are timed: below some thousand, what pairs cost is lost beside what tokens cost
+SHORT, LONG = 512, 4096
+# the allocator's share: tensors of many sizes come and go between those that stay
+ALLOCATOR = 1.5
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,14 @@ def estimate(plan: Plan) -> Estimate:
         next_token_nll(plan.model, plan.windows["test"][0][:, :n_tokens])
         return time.perf_counter() - start
 
-    growth = timed_growth(seconds, plan.trained)
+    growth = timed_growth(seconds, plan.trained, SHORT, LONG)
     # cells count their work in operations; a forward of the target says how long one takes
     cost = sum(cell.cost for cell in plan.cells()) + plan.prefix_cost()
     return Estimate(cost / forward_cost(plan.model, plan.target) * growth.seconds(plan.target), _memory(plan))
 
 
 def _memory(plan: Plan) -> int:
-    """Weights, keys and values of two caches, what enters each block, one block's own, a mask, and some logits."""
+    """What stands after the timed forwards, keys and values of two caches, what enters each block, one block's own, a mask, and some logits."""
     config, size = plan.model.config.get_text_config(), next(plan.model.parameters()).element_size()
     weights = sum(weight.nbytes for weight in plan.model.parameters())
     n_key_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
@@ -53,4 +59,5 @@ def _memory(plan: Plan) -> int:
     run = block * plan.target
     if plan.starts:
         run = max(run, (entering + 2 * block) * beyond + beyond * plan.target * (1 + 4))
-    return int(weights + caches + run + 3 * 4 * LOGITS_AT_ONCE)
+    standing = max(weights, peak_bytes() or 0) if plan.attributes["device"] == "cpu" else weights
+    return int(standing + ALLOCATOR * (caches + run) + 3 * 4 * LOGITS_AT_ONCE)
