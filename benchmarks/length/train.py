@@ -72,11 +72,12 @@ class Spec:
 @contextmanager
 def denormals_flushed() -> Iterator[None]:
     """Numbers below the normal range count as 0: they slow a CPU down. The whole process is set, so it is set back."""
+    flushed_before = float(torch.tensor(1e-310, dtype=torch.float64) * 1) == 0  # torch sets it, but does not tell
     torch.set_flush_denormal(True)
     try:
         yield
     finally:
-        torch.set_flush_denormal(False)
+        torch.set_flush_denormal(flushed_before)
 
 
 def trained(spec: Spec) -> Arrays:
