@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,7 @@ def judged_multiplier(figures: Figures) -> dict[str, list[Part]]:
     both = f"{last} less {first}"
     found = {
         "trained-optimum": [
-            _part(str(n), [_best(multipliers, losses) for losses in _by_window(windows, "nll", n, multipliers)], 0.85, 1.15)
+            _part(str(n), [_best(multipliers, losses) for losses in zip(*(windows("nll", n, b) for b in multipliers), strict=True)], 0.85, 1.15)
             for n in contexts
         ],
         "blunt-hurts-more-with-n": [_part(both, added(last, 0.7) - added(first, 0.7), 0.0)],
@@ -196,22 +196,18 @@ def judged_multiplier(figures: Figures) -> dict[str, list[Part]]:
             for n in contexts
         ],
     }  # fmt: skip
-    for name, quantity, least in (("gradient-rises", "eta_attention", 0.0), ("cosine-falls", "rho_middle", -np.inf)):
+    for name, quantity, low, high in (
+        ("gradient-rises", "eta_attention", 0.0, np.inf),
+        ("cosine-falls", "rho_middle", -np.inf, 0.0),
+    ):
         found[name] = [
-            _part(str(n), windows(quantity, n, 2.0) - windows(quantity, n, 0.5), least, np.inf if least == 0 else 0.0)
-            for n in contexts
+            _part(str(n), windows(quantity, n, 2.0) - windows(quantity, n, 0.5), low, high) for n in contexts
         ]
     return found
 
 
-def _by_window(
-    windows: Callable[[str, int, float], NDArray[np.float64]], quantity: str, n: int, multipliers: Sequence[float]
-) -> NDArray[np.float64]:
-    return np.stack([windows(quantity, n, b) for b in multipliers], axis=1)
-
-
-def _best(multipliers: Sequence[float], losses: NDArray[np.float64]) -> float:
-    return float(np.exp(vertex(np.log(multipliers), losses)[0]))
+def _best(multipliers: Sequence[float], losses: Sequence[float]) -> float:
+    return float(np.exp(vertex(np.log(multipliers), np.array(losses))[0]))
 
 
 def _part(where: str, units: ArrayLike, low: float = -np.inf, high: float = np.inf) -> Part:

@@ -210,7 +210,5 @@ def _print_table(table: Any, dataset: xr.Dataset, width: int) -> None:
             f"{row['needle_nll']:.2f}",
         )
     trained, target = dataset.attrs["trained_length"], dataset.attrs["target"]
-    print(
-        f"mean loss of tokens {trained} to {target}, within: of those below {trained}; nats a token, and a needle's number:"
-    )
+    print(f"mean loss, nats: of tokens {trained} to {target}; within, below {trained}; each, of a needle's number")
     Console(width=width, highlight=False).print(sheet)
