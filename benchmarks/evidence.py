@@ -1,7 +1,8 @@
-"""What finished comparisons of `attnlim rescale` and the sweep of one multiplier say about the predictions.
+"""What finished comparisons of `attnlim rescale` and the sweep of one multiplier say about the predictions, and what heads would rather be.
 
 `python -m benchmarks.evidence RUN [RUN ...]` keeps what the page docs/evidence.md needs of the run folders as
-benchmarks/results/rescale.json, one run a target; without a run it only puts the page's tables anew.
+benchmarks/results/rescale.json, in that order, and `--audit RUN` of a run of `attnlim audit --sensitivity` as sensitivity.json;
+without either it only puts the page's tables anew.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from attnlim.audit.wish_wording import sum_of_sizes, wish_counts
 from attnlim.core.intervals import jackknife_mean
 from attnlim.core.ranks import rank_correlation
 from attnlim.core.runs import open_run
 from attnlim.rules.rescale_dataset import BEYOND, WITHIN, pair
-from benchmarks.evidence_tables import multiplier_tables, rules_tables
+from benchmarks.evidence_tables import multiplier_tables, rules_tables, wishes_table
 from benchmarks.judging import Part, vertex
 from benchmarks.machine import RESULTS, write
 from benchmarks.pages import filled
@@ -46,6 +48,7 @@ def condensed(data: xr.Dataset, record: Mapping[str, Any]) -> Figures:
         "verdict": about["verdict"].split("\n"),
         "taken": json.loads(about["taken"]),
         "seconds": record["seconds"],
+        "peak_memory_bytes": record.get("peak_memory_bytes"),
         "variants": [_variant(data, name) for name in names],
         "buckets": data["bucket"].values.tolist(),
         "needles": data.sizes["needle"],
@@ -77,6 +80,7 @@ def _variant(data: xr.Dataset, name: str) -> Figures:
         "name": name,
         "words": str(at["words"].item()),
         "loss": float(beyond["bucket_nll"]),
+        "loss_within": float(within["bucket_nll"]),
         "against_none": [float(beyond[f"difference{end}"]) for end in ("", "_low", "_high")],
         "se_against_none": float(beyond["difference_se"]),
         "within_against_none": [float(within[f"difference{end}"]) for end in ("", "_low", "_high")],
@@ -98,6 +102,28 @@ def _plain(value: Any) -> Any:
 
 def _interval(found: Any) -> list[float]:
     return [float(found.estimate), float(found.low), float(found.high)]
+
+
+def wished(data: xr.Dataset, record: Mapping[str, Any]) -> Figures:
+    """An audit's sensitivities as plain numbers, one entry a context."""
+    contexts = []
+    for n in data["context"].values.tolist():
+        at = data.sel(context=n)
+        each, (apart, by_chance) = at["sensitivity"], sum_of_sizes(at)
+        contexts.append(
+            {
+                "n_tokens": n,
+                **wish_counts(data, n),
+                "by_chance": 0.05 * int(each.notnull().sum()),
+                "together": [float(at[f"sensitivity_total{end}"]) for end in ("", "_low", "_high")],
+                "apart": apart,
+                "apart_by_chance": by_chance,
+                "rank_with_kappa": rank_correlation(each, at["kappa"]),
+                "rank_with_b_c": rank_correlation(each, at["critical_multiplier"]),
+            }
+        )
+    about = {name: _plain(data.attrs[name]) for name in ("model", "model_note", "text", "text_sha256", "n_windows")}
+    return {**about, "seconds": record["seconds"], "contexts": contexts}
 
 
 def judged_rules(runs: Sequence[Figures]) -> dict[str, list[Part]]:
@@ -220,6 +246,8 @@ def kept_tables() -> dict[str, str]:
     tables: dict[str, str] = {}
     if (multiplier := kept("multiplier")) is not None:
         tables |= multiplier_tables(multiplier, judged_multiplier(multiplier))
+    if (sensitivity := kept("sensitivity")) is not None:
+        tables["wishes"] = wishes_table(sensitivity)
     if (rescaled := kept("rescale")) is not None:
         tables |= rules_tables(rescaled["runs"], judged_rules(rescaled["runs"]))
     return tables
@@ -238,9 +266,16 @@ def main() -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--audit", type=Path)
     given = parser.parse_args()
     if given.runs:
-        write("rescale", {"runs": [condensed(*open_run(folder)) for folder in given.runs]})
+        runs = [condensed(*open_run(folder)) for folder in given.runs]
+        for folder, run in zip(given.runs, runs, strict=True):
+            if "rank_with_kappa" not in run.get("slope", {}):
+                parser.error(f"{folder} must be a run with --rule calibrate and --audit; predictions speak of both")
+        write("rescale", {"runs": runs})
+    if given.audit:
+        write("sensitivity", wished(*open_run(given.audit)))
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), COMMAND, kept_tables()), encoding="utf-8")
 
 

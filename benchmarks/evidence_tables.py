@@ -23,12 +23,12 @@ def multiplier_tables(figures: Figures, parts: Mapping[str, Sequence[Part]]) -> 
 
 def rules_tables(runs: Sequence[Figures], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
     """Name → Markdown, of comparisons of rules."""
-    found = {"predictions of rules": predictions_table(RULES, parts, so_far=len({run["target"] for run in runs}) < 2)}
-    for run in runs:
-        name = f"{run['texts'][-1]}, {run['target']}"
-        found[f"rules, {name}"] = rules_table(run)
-        found[f"needles, {name}"] = needles_table(run)
-    return found
+    return {
+        "predictions of rules": predictions_table(RULES, parts, so_far=len({run["target"] for run in runs}) < 2),
+        "beyond the trained length": loss_table(runs, "none", "loss", "against_none"),
+        "within the trained length": loss_table(runs, "raw", "loss_within", "within_against_raw"),
+        "needles": needles_table(runs),
+    }
 
 
 def predictions_table(
@@ -76,30 +76,53 @@ def half_weight_table(figures: Figures) -> str:
     return "\n".join(lines)
 
 
-def rules_table(run: Figures) -> str:
-    """One row a variant: loss beyond the trained length, paired differences."""
-    trained, target = run["trained_length"], run["target"]
+def wishes_table(figures: Figures) -> str:
+    """One row a context: heads by their wish, and whether they want the same."""
     lines = [
-        f"| rule | loss, {trained} to {target} | less none | below {trained}, less raw |",
-        "|---|---:|---:|---:|",
+        "| n | sharper | softer | undecided | one of both by chance | all heads at once | sum of sizes | by chance | rank with κ | with b_c |",
+        f"|{'---:|' * 10}",
     ]
-    for one in run["variants"]:
-        apart = "·" if one["name"] == "none" else interval(*one["against_none"])
-        within = "·" if one["name"] == "raw" else interval(*one["within_against_raw"])
-        lines.append(f"| {one['name']} | {one['loss']:.4f} | {apart} | {within} |")
+    for one in figures["contexts"]:
+        counts = " | ".join(str(one[name]) for name in ("sharper", "softer", "undecided"))
+        ranks = " | ".join(f"{one[name]:+.2f}".replace("-", "−") for name in ("rank_with_kappa", "rank_with_b_c"))
+        lines.append(
+            f"| {one['n_tokens']} | {counts} | {one['by_chance']:.0f} | {interval(*one['together'])} "
+            f"| {one['apart']:.2f} | {one['apart_by_chance']:.2f} | {ranks} |"
+        )
     return "\n".join(lines)
 
 
-def needles_table(run: Figures) -> str:
-    """One row a variant: needles found of each company, and what their numbers cost."""
-    first = run["variants"][0]["found"]
-    heads = " | ".join(f"found, {company}" for company in first)
-    lines = [f"| rule | {heads} | nats a number | less none |", f"|---|{'---:|' * (len(first) + 2)}"]
-    for one in run["variants"]:
-        apart = "·" if one["name"] == "none" else interval(*one["needle_against_none"])
-        found = " | ".join(str(count) for count in one["found"].values())
-        lines.append(f"| {one['name']} | {found} | {one['needle_loss']:.2f} | {apart} |")
+def loss_table(runs: Sequence[Figures], base: str, loss: str, apart: str) -> str:
+    """One row a variant, one column a run: the loss of ``base`` itself, and what the others differ from it, paired."""
+    lines = _head(f"nats a token less {base}", runs)
+    for name in (base, *(one["name"] for one in runs[0]["variants"] if one["name"] != base)):
+        variants = [_variant(run, name) for run in runs]
+        cells = [f"{one[loss]:.4f}" if name == base else interval(*one[apart]) for one in variants]
+        lines.append(f"| {f'*{base} itself*' if name == base else name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def needles_table(runs: Sequence[Figures]) -> str:
+    """One row a variant, one column a run: needles found of each company, and what their numbers cost, less none."""
+    lines = _head("needles found: " + ", ".join(runs[0]["variants"][0]["found"]), runs)
+    for one in runs[0]["variants"]:
+        cells = []
+        for variant in (_variant(run, one["name"]) for run in runs):
+            found = ", ".join(str(count) for count in variant["found"].values())
+            cost = variant["needle_loss"] if one["name"] == "none" else None
+            cells.append(f"{found}; {interval(*variant['needle_against_none']) if cost is None else f'*{cost:.2f}*'}")
+        lines.append(f"| {one['name']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _head(says: str, runs: Sequence[Figures]) -> list[str]:
+    places = " | ".join(f"{run['target']}, {run['texts'][-1]}" for run in runs)
+    return [f"| {says} | {places} |", f"|---|{'---:|' * len(runs)}"]
+
+
+def _variant(run: Figures, name: str) -> Figures:
+    found: Figures = next(one for one in run["variants"] if one["name"] == name)
+    return found
 
 
 def half(value: Mapping[str, float], digits: int) -> str:

@@ -96,7 +96,7 @@ def _marks(axes: Axes, figures: Mapping[str, Any], colours: Mapping[int, Any]) -
 
 
 def rules(figures: Mapping[str, Any]) -> Figure:
-    """A row a target: the paired difference from none by position, and beyond the trained length for every rule."""
+    """A row a run: the paired difference from none by position, and beyond the trained length for every rule."""
     runs = sorted(figures["runs"], key=lambda run: run["target"])
     first = runs[0]
     height = 4.3 * len(runs) + 1.4
@@ -129,7 +129,11 @@ def _by_position(axes: Axes, run: Mapping[str, Any]) -> None:
             axes.plot(middle, mean, color=colour, lw=1.8, marker="o", ms=4)
     axes.set_xticks([0, *(high for _, high in edges)])
     axes.tick_params(axis="x", rotation=30)
-    line_axes(axes, f"{run['target']} tokens, by position", "position", "nats a token less none")
+    line_axes(axes, f"{_place(run)}, by position", "position", "nats a token less none")
+
+
+def _place(run: Mapping[str, Any]) -> str:
+    return f"{run['target']} tokens of {run['texts'][-1]}"
 
 
 def _forest(axes: Axes, run: Mapping[str, Any]) -> None:
@@ -140,7 +144,7 @@ def _forest(axes: Axes, run: Mapping[str, Any]) -> None:
         axes.plot([low, high], [place, place], color=colour, lw=2)
         axes.plot(mean, place, "o", color=colour, ms=6)
     axes.axvline(0, color=MUTED, lw=0.9)
-    line_axes(axes, f"{run['target']} tokens, beyond {run['trained_length']}", "nats a token less none", "")
+    line_axes(axes, f"{_place(run)}, beyond {run['trained_length']}", "nats a token less none", "")
     axes.set_yticks(range(len(shown)), [one["name"] for one in reversed(shown)])
     axes.grid(axis="y", color=LINE, lw=0)
 

@@ -11,11 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.evidence import COMMAND, PAGE, condensed, judged_multiplier, judged_rules, kept, kept_tables
-from benchmarks.evidence_tables import half_weight_table, interval, multiplier_tables, rules_tables
+from benchmarks.evidence import (
+    COMMAND,
+    PAGE,
+    condensed,
+    judged_multiplier,
+    judged_rules,
+    kept,
+    kept_tables,
+    wished,
+)
+from benchmarks.evidence_tables import half_weight_table, interval, multiplier_tables, rules_tables, wishes_table
 from benchmarks.judging import Part, together
 from benchmarks.pages import filled
 from benchmarks.predictions import MULTIPLIER, RULES
+from tests.audit.test_wish_wording import move, wishing
 from tests.report.synthetic_rescale import rescale_dataset
 from tests.script_modules import script_module
 
@@ -125,14 +135,48 @@ def test_half_weight_is_between_multipliers(multiplier: dict[str, Any]) -> None:
 
 def test_tables_hold_every_variant(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
     tables = rules_tables(runs, judged_rules(runs))
-    for run in runs:
-        table = tables[f"rules, {run['texts'][-1]}, {run['target']}"]
-        assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]] == [
-            one["name"] for one in run["variants"]
-        ]
+    names = [one["name"] for one in runs[0]["variants"]]
+    for title, base in (("beyond the trained length", "none"), ("within the trained length", "raw")):
+        first, *others = [line.strip("| ").split(" | ") for line in tables[title].splitlines()[2:]]
+        assert first[0] == f"*{base} itself*" and {row[0] for row in others} == set(names) - {base}
+        assert all(len(row) == 1 + len(runs) for row in (first, *others))
+    of = {one["name"]: one for one in runs[1]["variants"]}
+    assert (
+        f"| *none itself* | {runs[0]['variants'][1]['loss']:.4f} | {of['none']['loss']:.4f} |"
+        in tables["beyond the trained length"]
+    )
+    assert (
+        tables["within the trained length"]
+        .splitlines()[-1]
+        .endswith(f"| {interval(*of[names[-1]]['within_against_raw'])} |")
+    )
+    needles = [line.strip("| ").split(" | ") for line in tables["needles"].splitlines()[2:]]
+    assert [row[0] for row in needles] == names
+    assert needles[-1][2] == "{}, {}; ".format(*of[names[-1]]["found"].values()) + interval(
+        *of[names[-1]]["needle_against_none"]
+    )
     assert len(tables["predictions of rules"].splitlines()) == 2 + len(RULES)
     tables = multiplier_tables(multiplier, judged_multiplier(multiplier))
     assert len(tables["one multiplier"].splitlines()) == 2 + len(CONTEXTS) * len(MULTIPLIERS)
+
+
+def test_wishes_are_counted_by_context() -> None:
+    data = wishing(-0.001).assign_attrs(model="toy", model_note="", text="t", text_sha256="0", n_windows=4)
+    move(data, (1, 0, 1), -0.03)
+    move(data, (1, 2), 0.05)
+    figures = json.loads(json.dumps(wished(data, {"seconds": 1.0})))
+    first, last = figures["contexts"]
+    assert [first[name] for name in ("sharper", "softer", "undecided")] == [0, 0, 24]
+    assert [last[name] for name in ("sharper", "softer", "undecided")] == [1, 4, 19] and last[
+        "by_chance"
+    ] == pytest.approx(1.2)
+    assert last["apart"] == pytest.approx(0.031 + 4 * 0.049 + 19 * 0.001)
+    assert last["apart_by_chance"] == pytest.approx(24 * math.sqrt(2 / math.pi) * 0.01 / 3.18)
+    assert (
+        wishes_table(figures)
+        .splitlines()[-1]
+        .startswith("| 8192 | 1 | 4 | 19 | 1 | −0.0240 (−0.0740 to +0.0260) | 0.25 | 0.06 | ")
+    )
 
 
 def test_words() -> None:
@@ -168,6 +212,21 @@ def test_the_page_holds_what_was_kept() -> None:
     page, tables = PAGE.read_text(encoding="utf-8"), kept_tables()
     assert filled(page, COMMAND, tables) == page
     assert set(re.findall(rf"printed by: python -m {COMMAND} · (.+) -->", page)) == set(tables)
+
+
+def test_sentences_on_wishes() -> None:
+    flat = " ".join(PAGE.read_text(encoding="utf-8").split())
+    found = kept("sensitivity")
+    assert found is not None
+    assert f"of the same text, {['one', 'two', 'three', 'four'][found['n_windows'] - 1]} windows" in flat
+    last = found["contexts"][-1]
+    assert (
+        f"at {last['n_tokens']} tokens {last['sharper']} would rather be sharper and {last['softer']} softer, "
+        f"where chance decides {last['by_chance']:.0f}" in flat
+    )
+    assert 2.8 < last["apart"] / last["apart_by_chance"] < 3.2 and "three times what chance gives" in flat
+    assert last["together"][1] < 0 < last["together"][2] and "changes nothing that these windows can tell" in flat
+    assert max(abs(last[f"rank_with_{name}"]) for name in ("kappa", "b_c")) < 0.3 and "say little of its wish" in flat
 
 
 def test_sentences_say_what_was_kept() -> None:

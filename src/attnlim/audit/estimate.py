@@ -12,7 +12,7 @@ from attnlim.audit.head_wishes import measure_wishes
 from attnlim.audit.measure import Plan
 from attnlim.audit.probing import probe
 from attnlim.audit.sampling import sample_rows
-from attnlim.core.memory import peak_bytes
+from attnlim.core.memory import standing_bytes
 from attnlim.core.seeds import generator
 from attnlim.models.forward_time import timed_growth
 from attnlim.models.next_token import LOGITS_AT_ONCE
@@ -70,7 +70,7 @@ def _memory(plan: Plan) -> int:
     if plan.sensitivity:  # what every block keeps, the gradients inside one, its n² again, and logits with theirs
         kept = 2 * longest * config.hidden_size * size * len(plan.parts.layers)
         backward = ALLOCATOR * (kept + 2 * activations) + 2 * pairs + 4 * 4 * LOGITS_AT_ONCE
-    standing = max(weights, peak_bytes() or 0) if plan.attributes["device"] == "cpu" else weights
+    standing = standing_bytes(weights, plan.attributes["device"])
     return int(standing + max(activations + pairs + keys + WATCHING_BYTES, activations + pairs + backward))
 
 

@@ -31,6 +31,13 @@ def wish_counts(dataset: xr.Dataset, context: int) -> dict[str, int]:
     return {name: int((codes == code).sum()) for code, name in enumerate(WISHES)}
 
 
+def sum_of_sizes(at: xr.Dataset) -> tuple[float, float]:
+    """Absolute sensitivities of one context added up over heads, nats, and what they would come to if every true one were 0."""
+    # the mean absolute value of a normal error is √(2/π) of its standard deviation
+    chance = math.sqrt(2 / math.pi) * float(at["sensitivity_se"].sum())
+    return float(np.abs(at["sensitivity"]).sum()), chance
+
+
 def wish_paragraph(dataset: xr.Dataset) -> str:
     """Which way heads want to go, whether together, and whether their phase says so; empty where it was not measured."""
     if "sensitivity" not in dataset:
@@ -71,9 +78,7 @@ def _decided(dataset: xr.Dataset, longest: int) -> str:
 def _together(at: xr.Dataset) -> str:
     """One factor for all heads, against what the heads want by themselves."""
     total, low, high = (float(at[f"sensitivity_total{end}"]) for end in ("", "_low", "_high"))
-    alone = float(np.abs(at["sensitivity"]).sum())
-    # what mean absolute values come to where every true one is 0
-    chance = math.sqrt(2 / math.pi) * float(at["sensitivity_se"].sum())
+    alone, chance = sum_of_sizes(at)
     way = (
         "all together would rather be sharper" if high < 0 else "all together would rather be softer" if low > 0 else ""
     )

@@ -8,6 +8,19 @@ from pathlib import Path
 STATUS = Path("/proc/self/status")
 
 
+def standing_bytes(weights: int, device: str) -> int:
+    """What a run stands on when it begins: on a CPU all that this process has held so far, elsewhere a model's weights.
+
+    Args:
+        weights: bytes of the model's parameters.
+        device: where they lie, such as "cpu" or "cuda:1".
+
+    >>> standing_bytes(10**15, "cpu"), standing_bytes(7, "cuda:1")
+    (1000000000000000, 7)
+    """
+    return max(weights, peak_bytes() or 0) if device == "cpu" else weights
+
+
 def peak_bytes() -> int | None:
     """Bytes of main memory that this process has held at most, without what it has on a device.
 

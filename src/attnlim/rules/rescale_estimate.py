@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from attnlim.core.memory import peak_bytes
+from attnlim.core.memory import standing_bytes
 from attnlim.models.forward_cost import forward_cost
 from attnlim.models.forward_time import timed_growth
 from attnlim.models.next_token import LOGITS_AT_ONCE, next_token_nll
@@ -59,5 +59,5 @@ def _memory(plan: Plan) -> int:
     run = block * plan.target
     if plan.starts:
         run = max(run, (entering + 2 * block) * beyond + beyond * plan.target * (1 + 4))
-    standing = max(weights, peak_bytes() or 0) if plan.attributes["device"] == "cpu" else weights
+    standing = standing_bytes(weights, plan.attributes["device"])
     return int(standing + ALLOCATOR * (caches + run) + 3 * 4 * LOGITS_AT_ONCE)
