@@ -73,7 +73,7 @@ def rules_table(results: Results, quantity: str, arm: str) -> str:
 
 
 def best_table(results: Results) -> str:
-    """The best constant at every length, and the power of ln n with which it grows."""
+    """The best constant at every length, and the power of ln n with which it grows; a best one at the end of the range is a bound."""
     lines = [
         f"| best multiplier | {' | '.join(map(str, results.lengths))} | power of ln n |",
         f"|---|{'---:|' * (len(results.lengths) + 1)}",
@@ -81,12 +81,21 @@ def best_table(results: Results) -> str:
     for arm in ARMS:
         for quantity, word in ((TEXT, "text"), (RECALL_NLL, "recall, crowded")):
             for parametrisation in ("softmax", *OWN_WORDS):
-                found = [best(results, quantity, parametrisation, arm, n).multiplier for n in results.lengths]
-                cells = " | ".join(f"{float(one.mean()):.2f}" for one in found)
-                power = _with_half(best_power(results, quantity, parametrisation, arm), 2)
+                found = [_best_told(results, quantity, parametrisation, arm, n) for n in results.lengths]
+                cells = " | ".join(found)
+                bounded = any(one[0] in "≤≥" for one in found)
+                power = "–" if bounded else _with_half(best_power(results, quantity, parametrisation, arm), 2)
                 kind = OWN_WORDS.get(parametrisation, parametrisation)
                 lines.append(f"| {ARM_WORDS[arm]}, {word}, {kind} | {cells} | {power} |")
     return "\n".join(lines)
+
+
+def _best_told(results: Results, quantity: str, parametrisation: str, arm: str, n: int) -> str:
+    """The mean over seeds, with ≥ or ≤ where the best one of some seed is the largest or smallest that was read."""
+    found = best(results, quantity, parametrisation, arm, n).multiplier
+    read = [float(name) for name in results.constants(parametrisation, arm, n)]
+    side = "≥ " if np.isclose(found, read[-1]).any() else "≤ " if np.isclose(found, read[0]).any() else ""
+    return f"{side}{float(found.mean()):.2f}"
 
 
 def tokens_table(results: Results) -> str:

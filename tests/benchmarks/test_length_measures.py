@@ -127,6 +127,20 @@ def test_tables_are_well_formed(results: Results) -> None:
     assert line.endswith("± 0.000 |")
 
 
+def test_a_best_multiplier_at_the_end_of_the_range_is_a_bound() -> None:
+    figures = made_up.figures()
+    for one in figures["readings"]:
+        if one["parametrisation"] == "softmax" and one["arm"] == "rope" and one["n"] == 4096 and one["seed"] == 1:
+            one["text"] = -np.arange(len(one["names"]), dtype=float)
+    rows = {
+        row.split(" | ")[0]: row.strip("| ").split(" | ") for row in every_table(Results(figures))["best"].splitlines()
+    }
+    bounded, free = rows["| rotary, text, softmax"], rows["| no positions, text, softmax"]
+    exact = [(math.log(n) / math.log(256)) ** made_up.TEXT_POWER for n in made_up.LENGTHS]
+    assert bounded[1:-2] == free[1:-2] == [f"{value:.2f}" for value in exact[:-1]]
+    assert bounded[-2:] == [f"≥ {(2 * exact[-1] + 2) / 3:.2f}", "–"] and free[-1] == "0.50 ± 0.00"
+
+
 def test_kept_files_are_repeatable_and_short(tmp_path: Path) -> None:
     first, second = tmp_path / "a.json", tmp_path / "b.json"
     for path in (first, second):

@@ -273,13 +273,16 @@ LONGER = (
 def test_a_worker_killed_in_flight_costs_only_time(attnlim: Run, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     driver = begun_on_a_cluster(tmp_path, *LONGER)
-    os.kill(children(driver.pid)[0], signal.SIGKILL)
+    victim = children(driver.pid)[0]
+    stored = len(finished_cells(tmp_path / "run.partial" / "cells"))
+    os.kill(victim, signal.SIGKILL)
     said, complaints = driver.communicate()
     assert driver.returncode == 0, complaints
     assert all(line.startswith(("gaussian", "contraction", "n = 256")) for line in complaints.splitlines()), complaints
     again = json.loads(said)["cells_begun_again"]
     record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert again in (0, 1) and record["environment"]["cells_begun_again"] == again  # 0 if it died between two cells
+    # the cell in flight, if there was one, and results that the dead worker still held; never one that was stored
+    assert 0 <= again <= 16 - stored and record["environment"]["cells_begun_again"] == again
     assert attnlim("phase", *LONGER, "--threads", "1", "--out", "here").returncode == 0
     assert tree_bytes(tmp_path / "run" / "data.zarr") == tree_bytes(tmp_path / "here" / "data.zarr")
     assert (tmp_path / "run" / "cells.csv").read_bytes() == (tmp_path / "here" / "cells.csv").read_bytes()
