@@ -51,7 +51,7 @@ def comparison(
     calibrated: bool = True,
     audit: bool = True,
 ) -> xarray.Dataset:
-    """Calibrated slopes are best beyond the trained length, raw extrapolation is 3 nats off, ssmax spoils short contexts."""
+    """Slopes by head are best beyond the trained length, raw extrapolation is 3 nats off, ssmax spoils short contexts."""
     rng = np.random.default_rng(11)
     shape, target = (n_layers, n_heads), stretch * trained
     heads = _audited(rng, shape) if audit else {}
@@ -62,6 +62,8 @@ def comparison(
         variants.append(constant_variant(1.1, "constant"))
     course = _course(rng, trained, shape, constants, calibrated)
     if course.slope is not None:
+        course.shared_slope = 0.2
+        variants.append(slope_variant("slope", f"1 + 0.2 ln(n/{trained})", trained, course.shared_slope))
         variants.append(slope_variant("calibrated", f"1 + w ln(n/{trained}), w by head", trained, course.slope))
     tested = Tested(variants)
     hard = rng.gamma(2.0, 1.2, (windows, target))
@@ -85,7 +87,7 @@ def comparison(
             )
     plan = SimpleNamespace(
         windows={"test": (None,) * windows}, trained=trained, target=target, seed=0, shape=shape, heads=heads,
-        constants=(1.1,) if constants else (),
+        constants=(1.1,) if constants else (), starts=(None,) if calibrated else (),
         hay={
             company: SimpleNamespace(needles=[SimpleNamespace(company=company, depth=depth) for depth in depths])
             for company, depths in DEPTHS.items()

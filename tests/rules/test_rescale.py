@@ -21,7 +21,7 @@ from attnlim.rules.audited_heads import heads_of
 from attnlim.rules.exporting import export, variant_of
 from attnlim.rules.rescale_dataset import BEYOND, WITHIN, Course, buckets, pair
 from attnlim.rules.rescale_plan import FIRST_RADIUS, RADII, ROUNDS, Plan, make_plan, step_name
-from attnlim.rules.rescale_run import run_plan
+from attnlim.rules.rescale_run import _Runner, run_plan
 from attnlim.rules.rescale_tables import bucket_table, variant_table
 from attnlim.rules.rescale_words import recommended, verdict
 from attnlim.rules.sidecar import load
@@ -64,7 +64,9 @@ def found(stored: Path) -> xr.Dataset:
 
 def test_every_variant_is_measured_on_the_same_tokens(found: xr.Dataset) -> None:
     names = found["variant"].values.tolist()
-    assert names == ["raw", "none", "yarn", "longrope", "ssmax", "qwen", "steps", "critical", "constant", "calibrated"]
+    assert names == [
+        *("raw", "none", "yarn", "longrope", "ssmax", "qwen", "steps", "critical", "constant", "slope", "calibrated")
+    ]
     assert np.isnan(found["nll"].values).sum() == len(names) * 2  # the first token of each window
     assert found["nll"].shape == (len(names), 2, TARGET)
 
@@ -88,7 +90,7 @@ def test_buckets_cover_the_target_once(found: xr.Dataset) -> None:
 def test_differences_are_paired_and_none_is_their_zero(found: xr.Dataset) -> None:
     at_none = found.sel(variant="none")
     assert (at_none["difference"] == 0).all() and (at_none["difference_high"] == 0).all()
-    spared = found.sel(variant=["qwen", "steps", "critical", "calibrated"], bucket=WITHIN)
+    spared = found.sel(variant=["qwen", "steps", "critical", "slope", "calibrated"], bucket=WITHIN)
     assert (spared["difference"] == 0).all()
     apart = pair(found, "yarn", "none", BEYOND)
     assert float(apart.estimate) == pytest.approx(
@@ -104,6 +106,37 @@ def test_a_calibration_is_at_least_as_good_as_its_start_where_it_was_stopped(fou
     losses = [min(starts), *(tried[name] for name in taken)]
     assert losses == sorted(losses, reverse=True)
     assert found["derivative"].shape == (found.sizes["round"], 2, 2, 4)
+
+
+def test_one_slope_for_all_heads_stands_beside_those_of_each(found: xr.Dataset) -> None:
+    """So that what slopes by head add can be told from what a slope adds."""
+    tried = dict(zip(found["tried_name"].values.tolist(), found["tried_loss"].values.tolist(), strict=True))
+    shared = found.attrs["shared_slope"]
+    of_qwen = 1 / np.log(TRAINED)
+    losses = {of_qwen: tried[f"slope {of_qwen:.3f}"], 0.2: tried["slope 0.2"]}
+    assert shared == min(losses, key=losses.__getitem__)
+    at = found["multiplier"].sel(variant="slope").values
+    np.testing.assert_allclose(at, 1 + shared * np.log(TARGET / TRAINED), rtol=1e-12)
+    plan = _plan()
+    slope = variant_of(plan, found, "slope")
+    nll = window_nll(plan.model, plan.windows["test"][1], slope, plan.stretch)
+    np.testing.assert_allclose(nll, found["nll"].sel(variant="slope")[1], rtol=1e-6)
+
+
+def test_derivatives_of_whole_windows_are_those_behind_a_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = _Runner(_plan(), None, lambda cell, was_stored: None)
+    slope = np.linspace(-0.2, 0.4, 8).reshape(2, 4)
+    assert runner.plan.derives_whole
+    whole = runner.derivatives(0, slope)
+    monkeypatch.setattr(Plan, "derives_whole", False)
+    np.testing.assert_allclose(whole, runner.derivatives(0, slope), rtol=1e-6, atol=1e-12)
+    assert np.abs(whole).min() > 1e-7 and runner.held is not None
+
+
+def test_a_shorter_stretch_is_derived_behind_a_prefix() -> None:
+    """It computes fewer pairs there: (640 - 512) · 640 of them against half of 640²."""
+    near = make_plan(loaded(decoder(max_position_embeddings=512)), [text(8 * TARGET)], TARGET, ["calibrate"])
+    assert not near.derives_whole and _plan().derives_whole
 
 
 def test_what_is_tried_is_judged_beyond_the_trained_length() -> None:
@@ -142,6 +175,18 @@ def test_rules_by_name_take_no_more_than_they_need() -> None:
     assert [variant.name for variant in plan.variants] == ["raw", "none", "qwen"]
     assert not plan.windows["calibrate"] and not plan.windows["stop"] and not plan.starts
     assert all(cell.arguments["kind"] == "needles" or cell.arguments["part"] == "test" for cell in plan.cells())
+
+
+def test_names_beside_calibrate_are_all_that_is_compared() -> None:
+    plan = _plan(names=["qwen", "calibrate"])
+    assert [variant.name for variant in plan.variants] == ["raw", "none", "qwen"]
+    assert plan.starts and not plan.constants and not plan.left_out
+    constant = _plan(names=["constant"])
+    assert [variant.name for variant in constant.variants] == ["raw", "none"] and constant.constants
+    assert constant.windows["stop"] and not constant.windows["calibrate"]
+    everything = [variant.name for variant in _plan(names=["all"]).variants]
+    for names in (["calibrate"], ["all", "calibrate"], ["qwen", "all"]):
+        assert [variant.name for variant in _plan(names=names).variants] == everything
 
 
 def test_all_without_an_audit_says_what_is_left_out() -> None:
@@ -211,10 +256,10 @@ def test_words_name_the_winner_and_who_beats_the_calibrated(found: xr.Dataset) -
     text = verdict(found)
     assert text == found.attrs["verdict"]
     assert f"Recommended: {found.attrs['recommended']}" in text
-    fixed = found.drop_sel(variant=["raw", "none", "calibrated"])
-    loss = fixed["bucket_nll"].sel(bucket=BEYOND)
+    others = found.drop_sel(variant=["raw", "none", "calibrated"])
+    loss = others["bucket_nll"].sel(bucket=BEYOND)
     best = str(loss["variant"].values[loss.values.argmin()])
-    assert f"best fixed rule ({best})" in text and f"Calibrated against {best}" in text
+    assert f"best rule without slopes by head ({best})" in text and f"Calibrated against {best}" in text
     worse = found.copy(deep=True)
     worse["nll"].loc[{"variant": "calibrated"}] += 1.0
     worse["bucket_nll"].loc[{"variant": "calibrated"}] += 1.0
@@ -247,7 +292,7 @@ def test_what_an_audit_gives() -> None:
     assert heads["phase"][1].tolist() == heads["phase"][2].tolist() == [-1] * 4
 
 
-@pytest.mark.parametrize("name", ["calibrated", "constant", "yarn", "none", "raw"])
+@pytest.mark.parametrize("name", ["calibrated", "slope", "constant", "yarn", "none", "raw"])
 def test_what_is_exported_makes_the_variant_again(found: xr.Dataset, tmp_path: Path, name: str) -> None:
     plan = _plan()
     variant = variant_of(plan, found, name)
@@ -270,6 +315,16 @@ def test_what_is_exported_makes_the_variant_again(found: xr.Dataset, tmp_path: P
         assert torch.equal(plan.model(ids).logits, decoder()(ids).logits)
 
 
+def scaling() -> Any:
+    """A model with plain rotary positions whose own config scales its queries beyond 8192 tokens."""
+    from transformers import AutoModelForCausalLM, Llama4TextConfig
+
+    return AutoModelForCausalLM.from_config(Llama4TextConfig(
+        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=8, max_position_embeddings=TRAINED, num_local_experts=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )).eval()  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
@@ -279,6 +334,9 @@ def test_what_is_exported_makes_the_variant_again(found: xr.Dataset, tmp_path: P
         (lambda: make_plan(loaded(), [text()] * 2, TARGET, ["all"]), "--text takes one file.*or three"),
         (lambda: make_plan(loaded(), [text(9999)], TARGET, ["critical"]), "critical rule needs b_c .* --audit RUN"),
         (lambda: make_plan(loaded(), [text(9999)], TARGET, ["yarm"]), "--rule must be one of raw, none, yarn"),
+        (lambda: make_plan(loaded(), [text(9999)], TARGET, ["all", "yarm"]), "--rule must be one of raw, none, yarn"),
+        (lambda: make_plan(loaded(), [text(9999)], TARGET, ["critical", "calibrate"]), "critical rule needs b_c"),
+        (lambda: make_plan(loaded(scaling()), [text(9999)], TARGET, ["all"]), "scales its logits already .*checkpoint without it"),
         (lambda: make_plan(loaded(), [text(9999)], TARGET, ["calibrate"], windows=(1, 1, 1)), "'calibrate' must be .* at least 2"),
         (lambda: make_plan(loaded(), [text(9999)], TARGET, ["all"], per="heads"), "--per must be one of head, layer, model"),
         (lambda: make_plan(loaded(), [text(9999)], 200, ["all"]), "needles need a context of at least"),

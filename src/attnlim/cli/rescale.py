@@ -116,7 +116,7 @@ def _headline(plan: Plan) -> str:
     note = f" ({about['model_note']})" if about["model_note"] else ""
     sets = ", ".join(f"{len(plan.windows[part])} to {part}" for part in plan.windows if plan.windows[part])
     names = ", ".join(variant.name for variant in plan.variants)
-    fit = [*(["constant"] if plan.constants else []), *(["calibrated"] if plan.starts else [])]
+    fit = [*(["constant"] if plan.constants else []), *(["slope", "calibrated"] if plan.starts else [])]
     return "\n".join(
         [
             f"{about['model']}{note} · {plan.shape[0]} layers × {plan.shape[1]} heads · trained to {plan.trained} · target "

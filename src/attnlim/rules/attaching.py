@@ -55,7 +55,7 @@ def attach(model: Any, rule: Rule, *, on_top: bool = False, trainable: bool = Tr
             f"{name} uses flex attention, whose masks cannot be read; load it with attn_implementation='sdpa'"
         )
     if not on_top:
-        _check_config(model)
+        check_unscaled(model, "another rule would multiply that; take it out of the config, or attach with on_top=True")
     acting, reached = _on_model(rule, model)
     passes: dict[int | None, Pass] = {}
     befores = {}
@@ -171,14 +171,18 @@ def _check_places(rule: Rule) -> None:
             )
 
 
-def _check_config(model: Any) -> None:
+def check_unscaled(model: Any, advice: str) -> None:
+    """Refuse a model whose config scales its logits, saying ``advice``.
+
+    Raises:
+        InputError: it does.
+    """
     for factor in read(model.config.to_dict()).factors:
         layer = factor.layers[0] if factor.layers else 0
         values = np.asarray(factor.at(POSITIONS, POSITIONS + 1, layer, 0))
         if not bool(np.isclose(values, 1.0, rtol=1e-9, atol=0.0).all()):
             raise InputError(
-                f"the config of {type(model).__name__} scales its logits already ({factor.name}: {factor.formula}); another rule "
-                "would multiply that; take it out of the config, or attach with on_top=True"
+                f"the config of {type(model).__name__} scales its logits already ({factor.name}: {factor.formula}); {advice}"
             )
 
 

@@ -29,6 +29,8 @@ def variant_of(plan: Plan, dataset: xr.Dataset, name: str) -> Variant:
     words = str(dataset["words"].sel(variant=name).item())
     if name == "calibrated":
         return slope_variant(name, words, plan.trained, dataset["slope"].values)
+    if name == "slope":
+        return slope_variant(name, words, plan.trained, float(dataset.attrs["shared_slope"]))
     if name == "constant":
         return constant_variant(float(dataset.attrs["constant"]), name, words)
     return next(variant for variant in plan.variants if variant.name == name)

@@ -36,6 +36,7 @@ class Course:
         names: what was tried on the set to stop on, in order.
         losses: of each, mean beyond the trained length, nats.
         constant: the factor that was best; NaN where none was tried.
+        shared_slope: the slope of all heads that was best, per nat; NaN without a calibration.
         taken: the steps that were taken.
         begun: the start that was best.
         derivatives: one (n_windows, n_layers, n_heads) a round, nats per unit of slope.
@@ -46,6 +47,7 @@ class Course:
     names: list[str] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     constant: float = math.nan
+    shared_slope: float = math.nan
     taken: list[str] = field(default_factory=list)
     begun: str = ""
     derivatives: list[NDArray[np.float64]] = field(default_factory=list)
@@ -159,6 +161,7 @@ def assemble(plan: Plan, tested: Tested, course: Course) -> xr.Dataset:
             "kind": KIND,
             "block": block,
             **({"constant": course.constant} if plan.constants else {}),
+            **({"shared_slope": course.shared_slope} if plan.starts else {}),
             "begun": course.begun,
             "taken": json.dumps(course.taken, ensure_ascii=False),
             **plan.attributes,

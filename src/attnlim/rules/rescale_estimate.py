@@ -51,13 +51,14 @@ def _memory(plan: Plan) -> int:
     n_key_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     cached = 2 * config.num_hidden_layers * n_key_heads * head_dim * size
-    beyond = plan.target - plan.trained
+    derived = plan.target if plan.derives_whole else plan.target - plan.trained
+    masked = 0 if plan.derives_whole else derived * plan.target * (1 + 4)
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     block = (8 * config.hidden_size + 3 * inner) * size
     entering = config.num_hidden_layers * config.hidden_size * size
     caches = cached * (plan.trained + 2 * plan.target)
     run = block * plan.target
     if plan.starts:
-        run = max(run, (entering + 2 * block) * beyond + beyond * plan.target * (1 + 4))
+        run = max(run, (entering + 2 * block) * derived + masked)
     standing = standing_bytes(weights, plan.attributes["device"])
     return int(standing + ALLOCATOR * (caches + run) + 3 * 4 * LOGITS_AT_ONCE)

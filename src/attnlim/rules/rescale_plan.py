@@ -18,6 +18,7 @@ from attnlim.core.checks import InputError, one_of, whole_number
 from attnlim.models.forward_cost import forward_cost
 from attnlim.models.loading import LoadedModel, fingerprint, trained_length
 from attnlim.models.text import Text, cut_windows
+from attnlim.rules.attaching import check_unscaled
 from attnlim.rules.audited_heads import heads_of
 from attnlim.rules.needles import COMPANIES, Company, Haystack, haystack
 from attnlim.rules.slope_steps import PER, Per
@@ -26,7 +27,7 @@ from attnlim.rules.variants import (
     CONSTANTS,
     YARN_SLOPE,
     Variant,
-    chosen_variants,
+    choose,
     constant_variant,
     fixed_variants,
     slope_variant,
@@ -55,6 +56,7 @@ class Plan:
         windows: by set, each (1, target) int64.
         hay: contexts with needles, by company.
         variants: the rules without a fit, raw extrapolation and none first.
+        constants: factors of which one is chosen; empty where none is.
         starts: slopes where a calibration may begin; empty without one.
         per: what shares a slope.
         seed: of the needles and of the bootstrap.
@@ -87,6 +89,14 @@ class Plan:
         """Layers and query heads."""
         config = self.model.config.get_text_config()
         return config.num_hidden_layers, config.num_attention_heads
+
+    @property
+    def derives_whole(self) -> bool:
+        """Whether derivatives read whole windows by the causal kernel, and not what lies beyond the trained length with a mask.
+
+        A mask has pairs that are computed and hidden: (target - trained) · target of them against the causal half of target².
+        """
+        return self.target >= 2 * self.trained
 
     def fit_cells(self) -> list[Cell]:
         """What is run to choose a constant and to calibrate, at most: a calibration that finds no step ends early."""
@@ -125,7 +135,8 @@ class Plan:
     def gradient_cell(self, turn: int, window: int) -> Cell:
         """The derivatives of one window in one round."""
         arguments = {"kind": "gradient", "turn": turn, "window": window, "n_tokens": self.target}
-        return Cell(f"derivative-{turn}-window-{window}", arguments, DERIVATIVE_PASSES * self._cost(True))
+        cost = DERIVATIVE_PASSES * self._cost(not self.derives_whole)
+        return Cell(f"derivative-{turn}-window-{window}", arguments, cost)
 
     def cells(self) -> list[Cell]:
         """All of them, with a place for what is only chosen on the way."""
@@ -133,13 +144,15 @@ class Plan:
         if self.constants:
             variants.append(constant_variant(self.constants[0], "constant"))
         if self.starts:
+            variants.append(slope_variant("slope", "", self.trained, 0.0))
             variants.append(slope_variant("calibrated", "", self.trained, 0.0))
         return self.fit_cells() + self.test_cells(variants)
 
     def prefix_cost(self) -> float:
         """What reading the shared beginnings of all windows and contexts adds."""
         rounds = ROUNDS if self.starts else 0
-        texts = len(self.windows["test"]) + len(self.hay) + rounds * len(self.windows["calibrate"])
+        texts = len(self.windows["test"]) + len(self.hay)
+        texts += rounds * len(self.windows["calibrate"]) * (not self.derives_whole)
         texts += (rounds + 1) * len(self.windows["stop"]) if self.starts else 0
         return texts * forward_cost(self.model, self.trained)
 
@@ -195,7 +208,8 @@ def make_plan(
         loaded: a causal language model with its head.
         texts: one, of which the three sets are three parts, or three: calibrate, stop, test.
         target: tokens, beyond the trained length.
-        names: rules to compare beside raw extrapolation and none; "all" for every fixed one, "calibrate" for those and a fit.
+        names: rules to compare beside raw extrapolation and none: "all" for every one that needs no fit by head, "calibrate" for
+            a fit, by itself for all and a fit.
         windows: of the three sets; a fit needs at least two to calibrate on.
         per: what shares a slope: "head", "layer" or "model".
         audit: of this model: powers of the critical rule, phases of its heads; None leaves that rule out of "all".
@@ -203,35 +217,32 @@ def make_plan(
 
     Raises:
         InputError: a target that is not beyond the trained length, a text too short for the sets, an unknown rule, the critical
-            rule without an audit, a model without a trained length or whose positions cannot be stretched.
+            rule without an audit, a model without a trained length, whose positions cannot be stretched or whose config scales
+            its logits already.
     """
-    wanted = list(dict.fromkeys(names))
     shared: Per = one_of("--per", per, PER)
     model = loaded.model.eval()
     trained = trained_length(model)
     if trained is None:
         raise InputError(f"{loaded.name}: its config names no trained length, so there is nothing to rescale from")
     check_stretchable(model)
+    check_unscaled(model, "rescale compares rules on plain logits, give the checkpoint without it")
     config = model.config.get_text_config()
     heads = {} if audit is None else heads_of(audit, config.num_hidden_layers, config.num_attention_heads)
     powers = heads.get("critical_exponent")
-    known = fixed_variants(trained, whole_number("--target", target, 2), powers)
-    fit, everything = "calibrate" in wanted, bool({"all", "calibrate"} & set(wanted))
-    chosen = known if everything else chosen_variants(wanted, known)
-    starts: list[Variant] = []
-    if fit:
-        starts = _starts(trained, powers)
-    constants = CONSTANTS if everything else ()
+    choice = choose(names, fixed_variants(trained, whole_number("--target", target, 2), powers))
+    starts = _starts(trained, powers) if choice.fit else []
+    constants = CONSTANTS if choice.constant else ()
     counts = dict(zip(SETS, windows, strict=True))
     for part, count in counts.items():
-        whole_number(f"windows of the set {part!r}", count, 2 if part == "calibrate" and fit else 1)
-    if not fit:
+        whole_number(f"windows of the set {part!r}", count, 2 if part == "calibrate" and choice.fit else 1)
+    if not choice.fit:
         counts["calibrate"] = 0
-    if not fit and not constants:
+    if not choice.fit and not constants:
         counts["stop"] = 0
     cut = _cut(loaded.tokenizer, texts, counts, target)
     hay = {company: haystack(loaded.tokenizer, cut["test"][0], company, target, seed) for company in COMPANIES}
-    left_out = () if powers is not None or not everything else (LEFT_OUT,)
+    left_out = () if powers is not None or not choice.everything else (LEFT_OUT,)
     attributes = {
         "model": loaded.name,
         "model_note": loaded.note,
@@ -253,7 +264,7 @@ def make_plan(
         target,
         cut,
         hay,
-        tuple(chosen),
+        choice.variants,
         constants,
         tuple(starts),
         shared,

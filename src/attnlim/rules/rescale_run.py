@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from attnlim.rules.rescale_words import recommended, verdict
 from attnlim.rules.slope_steps import shrunk_gradient, stepped
 from attnlim.rules.stretching import stretched
 from attnlim.rules.variant_running import Prefix, shared_prefix, window_nll
-from attnlim.rules.variants import Variant, constant_variant, slope_variant
+from attnlim.rules.variants import Variant, constant_variant, slope_of, slope_variant
 
 Progress = Callable[[Cell, bool], None]
 
@@ -70,14 +70,16 @@ class _Runner:
 
         def work(kind: str, turn: int, window: int, n_tokens: int) -> Arrays:
             ids = plan.windows["calibrate"][window]
-            prefix = self.prefix(("calibrate", window), ids)
+            whole = plan.derives_whole
+            past = None if whole else self.prefix(("calibrate", window), ids).read.cache
             with stretched(plan.model, plan.stretch):
                 found = sensitivity(
                     plan.model,
-                    ids[:, plan.trained :],
+                    ids if whole else ids[:, plan.trained :],
                     trained=plan.trained,
                     multiplier=multiplier_of(at.rule, plan.model),
-                    past=prefix.read.cache,
+                    past=past,
+                    targets_from=plan.trained + 1 if whole else 1,
                 )
             by_slope = np.full(plan.shape, np.nan)
             by_slope[list(found.layers), : found.by_slope.shape[1]] = found.by_slope
@@ -155,7 +157,9 @@ def run_plan(
     if plan.constants:
         variants.append(_best_constant(runner, course))
     if plan.starts:
-        variants.append(_calibrated(runner, course))
+        losses = {one.name: course.note(one.name, runner.nll("stop", one), plan.trained) for one in plan.starts}
+        variants.append(_best_slope(plan, losses, course))
+        variants.append(_calibrated(runner, losses, course))
     tested = Tested(variants)
     for cell, arrays in runner.run(plan.test_cells(variants), variants):
         tested.put(cell.arguments, arrays)
@@ -174,13 +178,22 @@ def _best_constant(runner: _Runner, course: Course) -> Variant:
     return constant_variant(best, "constant", words)
 
 
-def _calibrated(runner: _Runner, course: Course) -> Variant:
+def _best_slope(plan: Plan, losses: Mapping[str, float], course: Course) -> Variant:
+    """The best slope that all heads share, 0 aside, which is none: what slopes by head are to be better than."""
+    shared = {one.name: slope_of(one) for one in plan.starts if np.ndim(slope_of(one)) == 0 and slope_of(one) != 0}
+    best = min(shared, key=losses.__getitem__)
+    course.shared_slope = float(shared[best])
+    tried = ", ".join(f"{value:.3g}" for value in shared.values())
+    words = f"1 + {course.shared_slope:.3g} ln(n/{plan.trained}) beyond {plan.trained}, the best of {tried} on text of its own"
+    return slope_variant("slope", words, plan.trained, course.shared_slope)
+
+
+def _calibrated(runner: _Runner, losses: Mapping[str, float], course: Course) -> Variant:
     plan = runner.plan
     starts = {start.name: start for start in plan.starts}
-    losses = {name: course.note(name, runner.nll("stop", start), plan.trained) for name, start in starts.items()}
     begun = min(losses, key=losses.__getitem__)
     least = losses[begun]
-    slope = np.broadcast_to(starts[begun].rule.factors[0].parameters["slope"], plan.shape).astype(np.float64)
+    slope = np.broadcast_to(slope_of(starts[begun]), plan.shape).astype(np.float64)
     course.begun = begun
     radius = FIRST_RADIUS
     for turn in range(ROUNDS):

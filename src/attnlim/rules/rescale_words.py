@@ -44,20 +44,21 @@ def verdict(data: xr.Dataset) -> str:
 
 def _losses(data: xr.Dataset) -> str:
     names = data["variant"].values.tolist()
-    fixed = [name for name in names if name not in ("raw", "none", "calibrated")]
+    others = [name for name in names if name not in ("raw", "none", "calibrated")]
     trained, target = data.attrs["trained_length"], data.attrs["target"]
     text = (
         f"On the test text, tokens {trained} to {target}: positions as trained {_loss(data, 'raw')}, with YaRN's frequencies and "
         f"no scaling {_loss(data, 'none')}"
     )
-    if fixed:
-        best = best_of(data, fixed)
-        text += f", with the best fixed rule ({best}) {_loss(data, best)}, {_change(data, best, 'none')} against none"
+    if others:
+        best = best_of(data, others)
+        alone = "the best rule without slopes by head" if "calibrated" in names else "the best rule"
+        text += f", with {alone} ({best}) {_loss(data, best)}, {_change(data, best, 'none')} against none"
     if "calibrated" in names:
         text += f", calibrated {_loss(data, 'calibrated')}, {_change(data, 'calibrated', 'none')}"
     text += " (mean loss in nats a token, 95 % intervals of paired differences)."
-    if "calibrated" in names and fixed:
-        best = best_of(data, fixed)
+    if "calibrated" in names and others:
+        best = best_of(data, others)
         text += f" Calibrated against {best}: {_change(data, 'calibrated', best)}, {_ruling(data, best)}."
     return text
 
@@ -65,7 +66,7 @@ def _losses(data: xr.Dataset) -> str:
 def _ruling(data: xr.Dataset, best: str) -> str:
     apart = pair(data, "calibrated", best, BEYOND)
     if float(apart.high) < 0:
-        return "so it is better than every fixed rule here"
+        return "so it is better than every other rule here"
     if float(apart.low) > 0:
         return f"so {best} beats it"
     return "which does not tell them apart"
@@ -99,7 +100,10 @@ def _needles(data: xr.Dataset) -> str:
         text = f"No variant brings forth any of the {total} needles exactly"
     else:
         leaders = [name for name in names if counts[name] == most]
-        text = f"Of {total} needles at {data.attrs['target']} tokens none finds {counts['none']}, most are found by {', '.join(leaders)} ({most})"
+        text = (
+            f"Of {total} needles at {data.attrs['target']} tokens the model without scaling ('none') finds {counts['none']}; most are "
+            f"found by {', '.join(leaders)} ({most})"
+        )
     change = data["needle_difference"]
     best = str(names[int(np.argmin(change.values))])
     if best != "none":

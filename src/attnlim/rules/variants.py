@@ -92,22 +92,47 @@ def constant_variant(value: float, name: str | None = None, words: str | None = 
 
 
 def slope_variant(name: str, words: str, trained: int, slope: Any) -> Variant:
-    """A slope in ln n beyond the trained length, one number or one a head."""
+    """A slope in ln(keys/n0) beyond the trained length, one number or one a head."""
     return Variant(name, words, log_slope(trained, slope))
 
 
-def chosen_variants(names: Iterable[str], known: Iterable[Variant]) -> list[Variant]:
-    """Raw, none, and those that are named.
+def slope_of(variant: Variant) -> Any:
+    """What :func:`slope_variant` was given: one number, or one a head."""
+    return variant.rule.factors[0].parameters["slope"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to be compared.
+
+    Attributes:
+        variants: raw, none, and the fixed rules that were asked for.
+        everything: whether all of them were.
+        constant: whether one number for all logits is chosen on text of its own.
+        fit: whether slopes are: one for all heads, and one of each.
+    """
+
+    variants: tuple[Variant, ...]
+    everything: bool
+    constant: bool
+    fit: bool
+
+
+def choose(names: Iterable[str], known: Iterable[Variant]) -> Choice:
+    """Read the names of rules: "all", "calibrate", or some of them; "calibrate" by itself is all and a fit.
 
     Raises:
         InputError: an unknown name, or the critical rule where no audit gave its powers.
     """
     by_name = {variant.name: variant for variant in known}
-    wanted = ["raw", "none"]
-    for name in names:
+    asked = list(dict.fromkeys(names))
+    for name in asked:
         if name == "critical" and name not in by_name:
             raise InputError(
                 "the critical rule needs b_c of every head, which `attnlim audit` measures; give its run with --audit RUN"
             )
-        wanted.append(one_of("--rule", name, (*by_name, "all", "calibrate")))
-    return [by_name[name] for name in dict.fromkeys(wanted)]
+        one_of("--rule", name, (*by_name, "constant", "all", "calibrate"))
+    everything = "all" in asked or asked == ["calibrate"]
+    wanted = list(by_name) if everything else ["raw", "none", *(name for name in asked if name in by_name)]
+    variants = tuple(by_name[name] for name in dict.fromkeys(wanted))
+    return Choice(variants, everything, everything or "constant" in asked, "calibrate" in asked)
