@@ -21,14 +21,17 @@ def multiplier_tables(figures: Figures, parts: Mapping[str, Sequence[Part]]) -> 
     }
 
 
-def rules_tables(runs: Sequence[Figures], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
-    """Name → Markdown, of comparisons of rules."""
-    return {
+def rules_tables(
+    runs: Sequence[Figures], parts: Mapping[str, Sequence[Part]], again: Figures | None = None
+) -> dict[str, str]:
+    """Name → Markdown, of comparisons of rules, and of one of them run ``again`` in another precision."""
+    found = {
         "predictions of rules": predictions_table(RULES, parts, so_far=len({run["target"] for run in runs}) < 2),
         "beyond the trained length": loss_table(runs, "none", "loss", "against_none"),
         "within the trained length": loss_table(runs, "raw", "loss_within", "within_against_raw"),
         "needles": needles_table(runs),
     }
+    return found if again is None else found | {"precision": precision_table(runs, again)}
 
 
 def predictions_table(
@@ -99,6 +102,17 @@ def loss_table(runs: Sequence[Figures], base: str, loss: str, apart: str) -> str
         variants = [_variant(run, name) for run in runs]
         cells = [f"{one[loss]:.4f}" if name == base else interval(*one[apart]) for one in variants]
         lines.append(f"| {f'*{base} itself*' if name == base else name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def precision_table(runs: Sequence[Figures], again: Figures) -> str:
+    """What a rule differs from none beyond the trained length, in two precisions on the same tokens."""
+    same = next(run for run in runs if (run["texts_sha256"], run["target"]) == (again["texts_sha256"], again["target"]))
+    lines = [f"| nats a token less none | {same['dtype']} | {again['dtype']} |", "|---|---:|---:|"]
+    for one in again["variants"]:
+        if one["name"] != "none":
+            cells = (interval(*_variant(run, one["name"])["against_none"]) for run in (same, again))
+            lines.append(f"| {one['name']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -91,7 +91,7 @@ def test_rules_are_judged_by_their_paired_differences(runs: list[dict[str, Any]]
     raw = next(part for part in parts["stretching-needed"] if part.where.startswith("256 "))
     assert raw.estimate == pytest.approx(3.0, abs=0.02) and raw.low < raw.estimate < raw.high
     data = rescale_dataset(stretch=4)
-    fixed = [name for name in data["variant"].values.tolist() if name not in ("raw", "none", "calibrated")]
+    fixed = [name for name in data["variant"].values.tolist() if name not in ("raw", "none", "slope", "calibrated")]
     closest = max(float(pair(data, "calibrated", name, BEYOND).estimate) for name in fixed)
     assert parts["calibrated-wins"][-1].estimate == pytest.approx(closest)
     gains = [-min(one["against_none"][0] for one in run["variants"] if one["name"] in fixed) for run in runs]
@@ -156,6 +156,12 @@ def test_tables_hold_every_variant(runs: list[dict[str, Any]], multiplier: dict[
         *of[names[-1]]["needle_against_none"]
     )
     assert len(tables["predictions of rules"].splitlines()) == 2 + len(RULES)
+    again = {**json.loads(json.dumps(runs[0])), "dtype": "bfloat16"}
+    again["variants"] = again["variants"][:3]
+    again["variants"][2]["against_none"] = [-0.5, -0.75, -0.25]
+    table = rules_tables(runs, judged_rules(runs), again)["precision"].splitlines()
+    assert table[0] == "| nats a token less none | float32 | bfloat16 |" and len(table) == 4
+    assert table[3] == f"| yarn | {interval(*runs[0]['variants'][2]['against_none'])} | −0.500 (−0.750 to −0.250) |"
     tables = multiplier_tables(multiplier, judged_multiplier(multiplier))
     assert len(tables["one multiplier"].splitlines()) == 2 + len(CONTEXTS) * len(MULTIPLIERS)
 
@@ -214,6 +220,15 @@ def test_the_page_holds_what_was_kept() -> None:
     assert set(re.findall(rf"printed by: python -m {COMMAND} · (.+) -->", page)) == set(tables)
 
 
+def test_sentences_on_one_multiplier() -> None:
+    flat = " ".join(PAGE.read_text(encoding="utf-8").split())
+    figures = kept("multiplier")
+    assert figures is not None
+    best = judged_multiplier(figures)["trained-optimum"]
+    assert {part.where for part in best} == {str(n) for n in CONTEXTS}
+    assert all(abs(part.estimate - 1) <= 0.025 for part in best) and "is within 2 % of the 1 that the weights" in flat
+
+
 def test_sentences_on_wishes() -> None:
     flat = " ".join(PAGE.read_text(encoding="utf-8").split())
     found = kept("sensitivity")
@@ -222,7 +237,7 @@ def test_sentences_on_wishes() -> None:
     last = found["contexts"][-1]
     assert (
         f"at {last['n_tokens']} tokens {last['sharper']} would rather be sharper and {last['softer']} softer, "
-        f"where chance decides {last['by_chance']:.0f}" in flat
+        f"where about {last['by_chance']:.0f} would be called either by chance" in flat
     )
     assert 2.8 < last["apart"] / last["apart_by_chance"] < 3.2 and "three times what chance gives" in flat
     assert last["together"][1] < 0 < last["together"][2] and "changes nothing that these windows can tell" in flat

@@ -21,7 +21,7 @@ from attnlim.rules.audited_heads import heads_of
 from attnlim.rules.exporting import export, variant_of
 from attnlim.rules.rescale_dataset import BEYOND, WITHIN, Course, buckets, pair
 from attnlim.rules.rescale_plan import FIRST_RADIUS, RADII, ROUNDS, Plan, make_plan, step_name
-from attnlim.rules.rescale_run import _Runner, run_plan
+from attnlim.rules.rescale_run import _Runner, rescale, run_plan
 from attnlim.rules.rescale_tables import bucket_table, variant_table
 from attnlim.rules.rescale_words import recommended, verdict
 from attnlim.rules.sidecar import load
@@ -290,6 +290,14 @@ def test_what_an_audit_gives() -> None:
     heads = heads_of(bounded, 3, 4)
     assert np.isfinite(heads["kappa"][0]).all() and np.isnan(heads["kappa"][1:]).all()
     assert heads["phase"][1].tolist() == heads["phase"][2].tolist() == [-1] * 4
+
+
+def test_from_python_what_is_recommended_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
+    data = rescale(loaded(), TARGET, "qwen", [text(8 * TARGET)], windows=(1, 1, 1), export_to=tmp_path)
+    wanted = {"raw": [], "none": ["rope_parameters.json"]}.get(
+        data.attrs["recommended"], ["rope_parameters.json", "rule.json"]
+    )
+    assert sorted(path.name for path in tmp_path.rglob("*.json")) == wanted
 
 
 @pytest.mark.parametrize("name", ["calibrated", "slope", "constant", "yarn", "none", "raw"])

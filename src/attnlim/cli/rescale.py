@@ -27,7 +27,10 @@ def command(
     ],
     target: Annotated[str, typer.Option(help="The context to reach, in tokens, such as 16384 or 16k.")],
     rule: Annotated[
-        str, typer.Option(help="Rules to compare with none, by commas; all of them; or calibrate: all and a fit.")
+        str,
+        typer.Option(
+            help="Rules to compare with none, by commas; all of them; calibrate: all and a fit; or qwen,calibrate."
+        ),
     ] = "all",
     text: Annotated[
         list[Path] | None,
@@ -41,7 +44,7 @@ def command(
         Path | None, typer.Option(help="A run of `attnlim audit`: powers of the critical rule, phases of the heads.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the needles' numbers and of the bootstrap.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/rescale-MODEL.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder. Default: runs/rescale-MODEL-TARGET.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a finished run.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Print what would run, with time and memory.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Begin without asking.")] = False,
@@ -63,7 +66,7 @@ def command(
     from attnlim.models.text import read_text
     from attnlim.rules.rescale_plan import make_plan
 
-    folder = out or Path("runs") / f"rescale-{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}"
+    folder = out or Path("runs") / f"rescale-{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}-{length}"
     if not dry_run:
         refuse_finished(folder, overwrite)
     texts = [read_text(str(path)) for path in text] if text else [read_text(None)]

@@ -35,7 +35,7 @@ def command(
         typer.Argument(help="A name of `attnlim models list`, a config.json, a folder, a .gguf file or a hub name."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(help="Positions, such as 1k,8k,32k. Default: up to the declared length.")
+        str | None, typer.Option(help="Positions, such as 1k,8k,32k. Default: up to the declared length, or the stretched one.")
     ] = None,
     audit: Annotated[
         Path | None, typer.Option(metavar="RUN", help="A finished audit of the model: shows γ/γ_c of its heads.")
@@ -141,7 +141,7 @@ def _show(reading: Reading, positions: list[int]) -> None:
     if reading.applied_by != "transformers":
         _fill(f"As applied by {reading.applied_by}.")
     if all(finding.severity == "note" for finding in reading.findings):
-        print("Nothing contradicts.")
+        print("No errors or warnings.")
     for finding in reading.findings:
         _fill(f"{finding.severity}: {finding.sentence}")
 
@@ -199,7 +199,10 @@ def _show_distances(reading: Reading, heads: xr.DataArray, audited: str) -> None
     from attnlim.rules.reading_data import median_rows
 
     print()
-    _fill(f"γ/γ_c = multiplier/b_c of the audited heads, above 1 beyond the transition ({audited.rstrip('.')}):")
+    _fill(
+        f"γ/γ_c = multiplier/b_c of the audited heads by the gap count, to compare rules and contexts; phases come from κ "
+        f"({audited.rstrip('.')}):"
+    )
     rows = []
     for row in median_rows(reading, heads):
         median = "–" if row["median"] is None else f"{row['median']:.3f}"

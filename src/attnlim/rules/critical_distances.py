@@ -21,7 +21,8 @@ def distances(rule: Rule, dataset: xr.Dataset, audited: Rule | None = None) -> x
     .. math:: \frac{\gamma}{\gamma_c} = \frac{b(n)}{b_a(n)\, b_{c,h}(n)}
 
     b is the rule's factor on the logits of a row that sees n keys, b_a that of the rule which the audited model applied by
-    itself, and b_c the multiplier of the measured logits that makes the row critical. Above 1 a head is sparse or frozen.
+    itself, and b_c the multiplier of the measured logits that makes the row critical by its gap count. For comparing rules or
+    contexts: it is not the audit's phase, which comes from κ, and b_c of real rows is biased (see the manual).
 
     Source: [*derived*](../rules-derivations.md#critical-rule).
 

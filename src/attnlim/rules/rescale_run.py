@@ -14,6 +14,7 @@ from attnlim.core.cells import Arrays, Cell, run_cells
 from attnlim.models.loading import LoadedModel
 from attnlim.models.text import Text, read_text
 from attnlim.rules.attaching import multiplier_of
+from attnlim.rules.exporting import export, variant_of
 from attnlim.rules.head_sensitivity import sensitivity
 from attnlim.rules.needle_scores import needle_scores
 from attnlim.rules.needles import Company
@@ -107,6 +108,7 @@ def rescale(
     audit: xr.Dataset | None = None,
     seed: int = 0,
     progress: Progress = lambda cell, was_stored: None,
+    export_to: str | Path | None = None,
 ) -> xr.Dataset:
     """Compare scaling rules of a real model beyond its trained length, calibrate one, and say which to take.
 
@@ -121,6 +123,8 @@ def rescale(
         audit: of the same model, for the critical rule and the phases of its heads.
         seed: of the needles' numbers and of the bootstrap.
         progress: told of every finished cell.
+        export_to: a folder for what is recommended: ``attnlim/rope_parameters.json`` for the config, ``attnlim/rule.json`` for
+            :func:`attnlim.rules.load`, where there are such; None writes nothing.
 
     Returns:
         Losses, needles, slopes over variants; ``.attrs["verdict"]`` says in words what they come to and
@@ -135,7 +139,10 @@ def rescale(
     names = [rules] if isinstance(rules, str) else list(rules)
     given = [one if isinstance(one, Text) else Text("text", one) for one in texts or [read_text(None)]]
     plan = make_plan(loaded, given, target, names, windows=windows, per=per, audit=audit, seed=seed)
-    return run_plan(plan, progress=progress)
+    dataset = run_plan(plan, progress=progress)
+    if export_to is not None:
+        export(plan, variant_of(plan, dataset, dataset.attrs["recommended"]), Path(export_to))
+    return dataset
 
 
 def run_plan(
