@@ -135,7 +135,7 @@ def multiplier(results: Results) -> Figure:
 def training(results: Results) -> Figure:
     """ρ̂ with γ_c, κ, and what is learned, over training."""
     kinds = [("softmax", "nope"), ("softmax", "rope"), ("critical", "nope"), ("critical", "rope")]
-    figure = blank(WIDTH, 7.4, "ρ̂, γ_c and κ of every layer over training", facts(results))
+    figure = blank(WIDTH, 7.4, "ρ̂, γ$_c$ and κ of every layer over training", facts(results))
     n_layers = results.run("rho", "softmax", "nope").shape[-1]
     for column, (parametrisation, arm) in enumerate(kinds):
         steps = results.run("step", parametrisation, arm)[0]
@@ -200,7 +200,7 @@ def factors(results: Results) -> Figure:
         for height in (0.2, 0.8):
             axes.axhline(height, color=MUTED, ls=DASHED, lw=0.9)
         axes.set_xticks(range(found.shape[1]))
-        axes.set_ylim(-0.1, 1.6)
+        axes.set_ylim(-0.1, 1.8)
         line_axes(axes, f"κ from {results.lengths[0]} to {results.longest}", "layer", "κ of the layer's mean entropy")
     handles = [Line2D([], [], color=COLOURS[name], marker="o", ls="", label=word) for name, word in WORDS.items()]
     handles.append(Line2D([], [], color=MUTED, ls=DASHED, label="start of training; κ = .2 and .8"))

@@ -226,7 +226,10 @@ def test_sentences_on_one_multiplier() -> None:
     assert figures is not None
     best = judged_multiplier(figures)["trained-optimum"]
     assert {part.where for part in best} == {str(n) for n in CONTEXTS}
-    assert all(round(abs(part.estimate - 1), 2) <= 0.02 for part in best) and "is within 2 % of the 1 that the weights" in flat
+    assert (
+        all(round(abs(part.estimate - 1), 2) <= 0.02 for part in best)
+        and "is within 2 % of the 1 that the weights" in flat
+    )
 
 
 def test_sentences_on_wishes() -> None:
