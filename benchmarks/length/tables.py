@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 ARM_WORDS = {"nope": "no positions", "rope": "rotary", "rope unseen": "rotary, distances unseen"}
 OWN_WORDS = {"ssmax": "SSMax", "critical": "critical parametrisation"}
 FEW = "few_right"
+TABLE_WORDS = {TEXT: "NLL of text", RECALL: "% recalled, crowded", FEW: "% recalled of few pairs"}
 
 
 def every_table(results: Results) -> dict[str, str]:
@@ -49,7 +50,7 @@ def rules_table(results: Results, quantity: str, arm: str) -> str:
     lengths, longest = results.lengths, results.longest
     as_share = quantity.endswith("right")
     lines = [
-        f"| {'recall' if as_share else 'NLL of text'}, {ARM_WORDS[arm]} | {' | '.join(map(str, lengths))} | less none at {longest} |",
+        f"| {TABLE_WORDS[quantity]}, {ARM_WORDS[arm]} | {' | '.join(map(str, lengths))} | less none at {longest} |",
         f"|---|{'---:|' * (len(lengths) + 1)}",
     ]
     none = results.of(quantity, "softmax", arm, longest)
@@ -134,7 +135,7 @@ def depth_table(results: Results) -> str:
     """Recall at the longest context by where the pair lies."""
     n = results.longest
     parts = [f"{k}/{DEPTHS} … {k + 1}/{DEPTHS}" for k in range(DEPTHS)]
-    lines = [f"| recall at {n} by depth, crowded | {' | '.join(parts)} |", f"|---|{'---:|' * DEPTHS}"]
+    lines = [f"| % recalled at {n} by depth, crowded | {' | '.join(parts)} |", f"|---|{'---:|' * DEPTHS}"]
     for arm in ARMS:
         kinds = [
             ("softmax", name, f"softmax, {word}") for name, word in ((NONE, "none"), (LOG, LOG), (CRITICAL, CRITICAL))
