@@ -24,6 +24,7 @@ TINY = replace(
     particles=32,
     fewer_particles=16,
     token_particles=8,
+    adversary_particles=16,
     training_particles=16,
     training_layers=(2, 4),
     training_heads=(1, 2),
