@@ -66,7 +66,7 @@ def condensed(data: xr.Dataset, record: Mapping[str, Any]) -> Figures:
     if "slope" in data:
         slope, first = data["slope"].values, data["direction"].isel(round=0).values
         told["slope"] = {
-            "least": float(slope.min()), "mean": float(slope.mean()), "largest": float(slope.max()),
+            "by_head": slope.round(4).tolist(), "least": float(slope.min()), "mean": float(slope.mean()), "largest": float(slope.max()),
             "negative": int((slope < 0).sum()), "sharper": int((first < 0).sum()), "softer": int((first > 0).sum()),
             "towards_layer": data["towards_layer"].values.tolist(), "towards_model": data["towards_model"].values.tolist(),
         }  # fmt: skip

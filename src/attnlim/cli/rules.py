@@ -35,7 +35,8 @@ def command(
         typer.Argument(help="A name of `attnlim models list`, a config.json, a folder, a .gguf file or a hub name."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(help="Positions, such as 1k,8k,32k. Default: up to the declared length, or the stretched one.")
+        str | None,
+        typer.Option(help="Positions, such as 1k,8k,32k. Default: up to the declared length, or the stretched one."),
     ] = None,
     audit: Annotated[
         Path | None, typer.Option(metavar="RUN", help="A finished audit of the model: shows γ/γ_c of its heads.")

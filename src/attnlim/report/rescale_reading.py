@@ -110,12 +110,12 @@ def checked(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def facts(dataset: xr.Dataset) -> str:
-    """One line on what was measured: the lengths, the text and how much of it."""
+    """One line on what was measured: the lengths, the precision, the text and how much of it."""
     attrs = dataset.attrs
     trained, target = int(attrs["trained_length"]), int(attrs["target"])
     sets = [f"{n} to {name}" for n, name in zip(attrs["windows"], ("calibrate", "stop", "test"), strict=True) if n]
     return (
-        f"trained to {trained} tokens, target {target} ({target / trained:g} ×) · text: {', '.join(attrs['texts'])}, "
+        f"trained to {trained} tokens, target {target} ({target / trained:g} ×) · {attrs['dtype']} · text: {', '.join(attrs['texts'])}, "
         f"windows {', '.join(sets)} · {dataset.sizes['needle']} needles · seed {attrs['seed']}"
     )
 
