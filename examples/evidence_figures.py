@@ -129,11 +129,7 @@ def _by_position(axes: Axes, run: Mapping[str, Any]) -> None:
             axes.plot(middle, mean, color=colour, lw=1.8, marker="o", ms=4)
     axes.set_xticks([0, *(high for _, high in edges)])
     axes.tick_params(axis="x", rotation=30)
-    line_axes(axes, f"{_place(run)}, by position", "position", "nats a token less none")
-
-
-def _place(run: Mapping[str, Any]) -> str:
-    return f"{run['target']} tokens of {run['texts'][-1]}"
+    line_axes(axes, f"{run['target']} tokens of {run['texts'][-1]}, by position", "position", "nats a token less none")
 
 
 def _forest(axes: Axes, run: Mapping[str, Any]) -> None:
