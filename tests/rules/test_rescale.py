@@ -15,6 +15,7 @@ import xarray as xr
 from tests.rules.rescaling import TRAINED, Letters, decoder, loaded, text
 
 from attnlim.core.checks import InputError
+from attnlim.models.forward_cost import forward_cost
 from attnlim.models.loading import LoadedModel
 from attnlim.models.text import Text
 from attnlim.rules.audited_heads import heads_of
@@ -137,6 +138,38 @@ def test_a_shorter_stretch_is_derived_behind_a_prefix() -> None:
     """It computes fewer pairs there: (640 - 512) · 640 of them against half of 640²."""
     near = make_plan(loaded(decoder(max_position_embeddings=512)), [text(8 * TARGET)], TARGET, ["calibrate"])
     assert not near.derives_whole and _plan().derives_whole
+
+
+def test_losses_of_whole_windows_are_those_behind_a_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = TARGET // 2
+    model = loaded(decoder(max_position_embeddings=trained))
+    plan = make_plan(model, [text(8 * TARGET)], TARGET, ["calibrate"])
+    spared = [variant for variant in plan.variants if variant.spares_short]
+    assert [variant.name for variant in spared] == ["none", "qwen", "steps"]
+    assert all(plan.reads_prefix(variant) for variant in spared)
+    runner = _Runner(plan, None, lambda cell, was_stored: None)
+    behind = np.stack([runner.nll("test", one) for one in spared])
+    assert runner.held is not None
+    monkeypatch.setattr(Plan, "shares_prefix", False)
+    runner = _Runner(plan, None, lambda cell, was_stored: None)
+    whole = np.stack([runner.nll("test", one) for one in spared])
+    assert runner.held is None
+    np.testing.assert_allclose(whole, behind, rtol=1e-6)
+    # a factor of 1 changes no bit: within the trained length whole windows do not tell these rules apart either
+    within = whole[:, :, :trained]
+    np.testing.assert_array_equal(within, np.broadcast_to(within[:1], within.shape))
+    assert (whole[1, :, trained:] != whole[0, :, trained:]).any()
+
+
+def test_beyond_twice_the_trained_length_windows_are_read_whole() -> None:
+    """The estimate counts no shared beginnings there, and a whole forward for every variant."""
+    far = _plan()
+    assert not far.shares_prefix and far.prefix_cost() == 0
+    assert {cell.cost for cell in far.test_cells(far.variants)} == {forward_cost(far.model, TARGET)}
+    twice = make_plan(loaded(decoder(max_position_embeddings=TARGET // 2)), [text(8 * TARGET)], TARGET, ["all"])
+    whole, once = forward_cost(twice.model, TARGET), forward_cost(twice.model, TARGET // 2)
+    assert {cell.cost for cell in twice.test_cells(twice.variants)} == {whole, whole - once}
+    assert twice.prefix_cost() == (2 + len(twice.hay)) * once
 
 
 def test_what_is_tried_is_judged_beyond_the_trained_length() -> None:

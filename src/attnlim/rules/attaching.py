@@ -115,8 +115,8 @@ def multiplier_of(rule: Rule, model: Any) -> Callable[[AttentionCall], Tensor | 
         model: whose layers and heads it is for.
 
     Returns:
-        A function of an :class:`attnlim.models.AttentionCall` of one sequence: (1 or n_heads, n_queries) float32, None where it
-        is 1 throughout.
+        A function of an :class:`attnlim.models.AttentionCall` of one sequence: (1 or n_heads, n_queries), float32 or, for float64
+        queries, float64; None where it is 1 throughout.
 
     Raises:
         InputError: as for :func:`attach`.

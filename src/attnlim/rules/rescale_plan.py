@@ -98,21 +98,36 @@ class Plan:
         """
         return self.target >= 2 * self.trained
 
+    @property
+    def shares_prefix(self) -> bool:
+        """Whether variants that do nothing within the trained length read it once, and what lies beyond behind it with a mask.
+
+        Losses are read in small pieces, whose hidden pairs are few, so a mask costs its own making and reading alone. That is
+        worth it where the trained length holds a quarter of the causal pairs, and no longer where it holds a ninth.
+        """
+        return self.target <= 2 * self.trained
+
+    def reads_prefix(self, variant: Variant) -> bool:
+        """Whether the losses of this variant are read behind a prefix that others share."""
+        return self.shares_prefix and variant.spares_short
+
     def fit_cells(self) -> list[Cell]:
         """What is run to choose a constant and to calibrate, at most: a calibration that finds no step ends early."""
         stop = range(len(self.windows["stop"]))
         cells = [self.nll_cell("stop", f"constant {value:g}", w, False) for value in self.constants for w in stop]
-        cells += [self.nll_cell("stop", start.name, w, True) for start in self.starts for w in stop]
+        cells += [self.nll_cell("stop", start.name, w, self.shares_prefix) for start in self.starts for w in stop]
         for turn in range(ROUNDS if self.starts else 0):
             cells += [self.gradient_cell(turn, w) for w in range(len(self.windows["calibrate"]))]
-            cells += [self.nll_cell("stop", step_name(turn, radius), w, True) for radius in RADII for w in stop]
+            cells += [
+                self.nll_cell("stop", step_name(turn, radius), w, self.shares_prefix) for radius in RADII for w in stop
+            ]
         return cells
 
     def test_cells(self, variants: Sequence[Variant]) -> list[Cell]:
         """What is run to compare them: windows of text, then needles; variants that share a beginning follow each other."""
         ordered = sorted(variants, key=lambda variant: not variant.spares_short)
         text = [
-            self.nll_cell("test", one.name, w, one.spares_short)
+            self.nll_cell("test", one.name, w, self.reads_prefix(one))
             for w in range(len(self.windows["test"]))
             for one in ordered
         ]
@@ -120,17 +135,17 @@ class Plan:
             Cell(
                 f"needles-{company}-{_slug(one.name)}",
                 {"kind": "needles", "name": one.name, "company": company, "n_tokens": self.target},
-                self._cost(one.spares_short),
+                self._cost(self.reads_prefix(one)),
             )
             for company in self.hay
             for one in ordered
         ]
         return text + needles
 
-    def nll_cell(self, part: str, name: str, window: int, spares_short: bool) -> Cell:
+    def nll_cell(self, part: str, name: str, window: int, behind_prefix: bool) -> Cell:
         """The losses of one window under one variant."""
         arguments = {"kind": "nll", "part": part, "name": name, "window": window, "n_tokens": self.target}
-        return Cell(f"{part}-{_slug(name)}-window-{window}", arguments, self._cost(spares_short))
+        return Cell(f"{part}-{_slug(name)}-window-{window}", arguments, self._cost(behind_prefix))
 
     def gradient_cell(self, turn: int, window: int) -> Cell:
         """The derivatives of one window in one round."""
@@ -151,9 +166,10 @@ class Plan:
     def prefix_cost(self) -> float:
         """What reading the shared beginnings of all windows and contexts adds."""
         rounds = ROUNDS if self.starts else 0
-        texts = len(self.windows["test"]) + len(self.hay)
-        texts += rounds * len(self.windows["calibrate"]) * (not self.derives_whole)
-        texts += (rounds + 1) * len(self.windows["stop"]) if self.starts else 0
+        texts = rounds * len(self.windows["calibrate"]) * (not self.derives_whole)
+        if self.shares_prefix:
+            texts += len(self.windows["test"]) + len(self.hay)
+            texts += (rounds + 1) * len(self.windows["stop"]) if self.starts else 0
         return texts * forward_cost(self.model, self.trained)
 
     def identity(self) -> dict[str, Any]:
@@ -180,10 +196,10 @@ class Plan:
         """What the run's folder and its cells take at most."""
         return 64 * len(self.cells()) * self.target + REPORT_BYTES
 
-    def _cost(self, spares_short: bool) -> float:
+    def _cost(self, behind_prefix: bool) -> float:
         """Relative time of a forward: two operations a weight and token, and the attention's pairs."""
         whole = forward_cost(self.model, self.target)
-        return whole - forward_cost(self.model, self.trained) if spares_short else whole
+        return whole - forward_cost(self.model, self.trained) if behind_prefix else whole
 
 
 def step_name(turn: int, radius: float) -> str:

@@ -40,9 +40,8 @@ class _Runner:
 
     def nll(self, part: str, variant: Variant) -> np.ndarray:
         """(n_windows, target) losses of a set of windows."""
-        cells = [
-            self.plan.nll_cell(part, variant.name, w, variant.spares_short) for w in range(len(self.plan.windows[part]))
-        ]
+        behind = self.plan.reads_prefix(variant)
+        cells = [self.plan.nll_cell(part, variant.name, w, behind) for w in range(len(self.plan.windows[part]))]
         return np.stack([arrays["nll"] for _, arrays in self.run(cells, [variant])])
 
     def run(self, cells: Sequence[Cell], variants: Sequence[Variant]) -> list[tuple[Cell, Arrays]]:
@@ -55,11 +54,11 @@ class _Runner:
             variant, plan = by_name[name], self.plan
             if kind == "needles":
                 hay = plan.hay[company]
-                prefix = self.prefix(("needles", company), hay.ids) if variant.spares_short else None
+                prefix = self.prefix(("needles", company), hay.ids) if plan.reads_prefix(variant) else None
                 scores = needle_scores(plan.model, hay, variant, plan.stretch, plan.shape, prefix)
                 return {"nll": scores.nll, "found": scores.found, "mass": scores.mass}
             ids = plan.windows[part][window]
-            prefix = self.prefix((part, window), ids) if variant.spares_short else None
+            prefix = self.prefix((part, window), ids) if plan.reads_prefix(variant) else None
             return {"nll": window_nll(plan.model, ids, variant, plan.stretch, prefix)}
 
         return list(run_cells(cells, work, self.folder, self.progress))

@@ -54,7 +54,7 @@ def running(model: Any, variant: Variant, stretch: float, watch: Watch | None = 
 
     def before(call: AttentionCall) -> Tensor | None:
         factor = None if multiplier is None else multiplier(call)
-        query = None if factor is None else (call.query.float() * factor[..., None]).to(call.query.dtype)
+        query = None if factor is None else (call.query.to(factor.dtype) * factor[..., None]).to(call.query.dtype)
         if watch is not None:
             watch(call if query is None else replace(call, query=query))
         return query
