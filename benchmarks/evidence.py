@@ -23,6 +23,7 @@ from attnlim.core.intervals import jackknife_mean
 from attnlim.core.ranks import rank_correlation
 from attnlim.core.runs import open_run
 from attnlim.rules.rescale_dataset import BEYOND, WITHIN, pair
+from attnlim.rules.rescale_words import rivals
 from benchmarks.evidence_tables import multiplier_tables, rules_tables, wishes_table
 from benchmarks.judging import Part, rank_interval, vertex
 from benchmarks.machine import RESULTS, write
@@ -57,7 +58,7 @@ def condensed(data: xr.Dataset, record: Mapping[str, Any]) -> Figures:
         "pairs": {
             f"{name} − {base}": _interval(pair(data, name, base, BEYOND))
             for name, base in [
-                *(("calibrated", other) for other in names if other not in ("raw", "none", "calibrated")),
+                *(("calibrated", other) for other in rivals(names)),
                 ("critical", "qwen"),
             ]
             if name in names

@@ -32,6 +32,7 @@ from tests.script_modules import script_module
 
 from attnlim.core.ranks import rank_correlation
 from attnlim.rules.rescale_dataset import BEYOND, pair
+from attnlim.rules.rescale_words import rivals
 from benchmarks import multiplier as sweep
 
 ROOT = Path(__file__).parents[2]
@@ -264,7 +265,7 @@ def test_sentences_on_rules() -> None:
     runs = rescaled["runs"]
     assert [(run["texts"][-1], run["target"]) for run in runs] == [("pydoc_data.topics", 16384), ("emma", 16384)]
     of = [{one["name"]: one for one in run["variants"]} for run in runs]
-    others = [[name for name in one if name not in ("raw", "none", "calibrated")] for one in of]
+    others = [rivals(one) for one in of]
     ahead = [
         max((run["pairs"][f"calibrated − {name}"] for name in names), key=lambda value: value[0])
         for run, names in zip(runs, others, strict=True)

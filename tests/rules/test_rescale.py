@@ -28,6 +28,7 @@ from attnlim.rules.rescale_words import recommended, verdict
 from attnlim.rules.sidecar import load
 from attnlim.rules.slope_steps import stepped
 from attnlim.rules.variant_running import window_nll
+from attnlim.rules.variants import slope_of
 
 # room for eight needles of a letter a token
 TARGET = 640
@@ -179,7 +180,7 @@ def test_what_is_tried_is_judged_beyond_the_trained_length() -> None:
 
 def test_slopes_are_where_the_steps_lead(found: xr.Dataset) -> None:
     """From the start, each step its multiple of a radius that goes on from the step before."""
-    starts = {start.name: start.rule.factors[0].parameters["slope"] for start in _plan().starts}
+    starts = {start.name: slope_of(start) for start in _plan().starts}
     slope, radius = np.broadcast_to(starts[found.attrs["begun"]], (2, 4)), FIRST_RADIUS
     taken = json.loads(found.attrs["taken"])
     assert len(taken) == ROUNDS  # or this shows nothing of how the radius goes on

@@ -30,6 +30,7 @@ from attnlim.rules.variants import (
     choose,
     constant_variant,
     fixed_variants,
+    slope_of,
     slope_variant,
 )
 
@@ -335,7 +336,7 @@ def _cut(tokenizer: Any, texts: Sequence[Text], counts: dict[str, int], target: 
 
 def _digest(variant: Variant) -> str:
     """The slopes of a start, so that another audit is another run."""
-    values = np.ascontiguousarray(variant.rule.factors[0].parameters["slope"], dtype=np.float64)
+    values = np.ascontiguousarray(slope_of(variant), dtype=np.float64)
     return f"{variant.name} {hashlib.sha256(values.tobytes()).hexdigest()[:16]}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import xarray as xr
@@ -36,6 +37,11 @@ def best_of(data: xr.Dataset, among: list[str] | None = None) -> str:
     return str(loss["variant"].values[int(np.argmin(loss.values))])
 
 
+def rivals(names: Iterable[str]) -> list[str]:
+    """The variants that slopes by head have to beat: all but those themselves and what everything is measured against."""
+    return [name for name in names if name not in ("raw", "none", "calibrated")]
+
+
 def verdict(data: xr.Dataset) -> str:
     """One paragraph a line: the losses beyond the trained length, short contexts, needles, the calibration, what to take."""
     told = [_losses(data), _short(data), _needles(data), _calibration(data), _advice(data)]
@@ -44,7 +50,7 @@ def verdict(data: xr.Dataset) -> str:
 
 def _losses(data: xr.Dataset) -> str:
     names = data["variant"].values.tolist()
-    others = [name for name in names if name not in ("raw", "none", "calibrated")]
+    others = rivals(names)
     trained, target = data.attrs["trained_length"], data.attrs["target"]
     text = (
         f"On the test text, tokens {trained} to {target}: positions as trained {_loss(data, 'raw')}, with YaRN's frequencies and "
