@@ -9,6 +9,7 @@ import torch
 
 from attnlim.core.checks import InputError
 from attnlim.models.hook import AttentionCall, attached, visible_keys
+from attnlim.models.query_places import query_places
 
 
 def call(n_queries: int, n_keys: int, **settings: Any) -> AttentionCall:
@@ -38,6 +39,15 @@ def test_positions_count_where_a_cache_holds_more_than_the_query() -> None:
     assert counts(call(1, 20, position_ids=torch.tensor([[6]])), 0) == [7]
     assert counts(call(1, 20, position_ids=torch.tensor([[6]]), sliding_window=4), 0) == [4]
     assert counts(call(3, 7, position_ids=torch.tensor([[4, 5, 6]])), 0, 2) == [5, 7]
+
+
+def test_flash_attention_without_a_mask_ends_with_the_last_key() -> None:
+    """Behind a cache that keeps a window, positions count what the cache has let go."""
+    late = torch.tensor([[5000, 5001, 5002]])
+    windowed = call(3, 10, base="flash_attention_2", position_ids=late, sliding_window=8)
+    assert counts(windowed, 0, 1, 2) == [8, 8, 8]
+    assert counts(call(3, 10, base="flash_attention_2", position_ids=late), 0, 2) == [8, 10]
+    assert query_places(windowed).keys[0].tolist() == [8, 8, 8]
 
 
 def test_bool_and_additive_masks() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray
 
+from attnlim.rules.layer_kinds import Layer
 from attnlim.rules.rescale_dataset import Course, Tested, assemble
 from attnlim.rules.rescale_words import recommended, verdict
 from attnlim.rules.slope_steps import shrunk_gradient
@@ -87,6 +88,7 @@ def comparison(
             )
     plan = SimpleNamespace(
         windows={"test": (None,) * windows}, trained=trained, target=target, seed=0, shape=shape, heads=heads,
+        layers=(Layer("full_attention", rotary=True, window=None),) * n_layers,
         constants=(1.1,) if constants else (), starts=(None,) if calibrated else (),
         hay={
             company: SimpleNamespace(needles=[SimpleNamespace(company=company, depth=depth) for depth in depths])

@@ -129,6 +129,14 @@ def test_heads_that_differ_come_first_and_can_be_picked() -> None:
     assert rule.parts(99, head=1).query == both[1, 1]
 
 
+def test_heads_do_not_pair_with_keys() -> None:
+    """One position and many keys: every head at every number of keys."""
+    rule = rules.critical(64, [0.0, 1.0])
+    found = rule.parts(0, [64, 4096, 262144]).query
+    np.testing.assert_allclose(found, [[1, 1, 1], [1, 2, 3]], rtol=1e-12)
+    np.testing.assert_array_equal(rule.parts([9, 99, 999], 4096).query, [[1] * 3, [2] * 3])
+
+
 def test_layers_that_differ_have_to_be_named() -> None:
     rule = rules.log_slope(16, [[0.1, 0.2], [0.3, 0.4]])
     with pytest.raises(InputError, match="differs between layers; say which with layer="):

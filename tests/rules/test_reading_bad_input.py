@@ -40,6 +40,22 @@ BAD: dict[str, tuple[Any, str]] = {
         {"model_type": "smollm3", "num_hidden_layers": 4, "no_rope_layers": [1, 0]},
         "no_rope_layers must have one entry for each of 4 layers",
     ),
+    "a length in words": (LLAMA | {"use_logn_attn": True, "seq_length": "8k"}, "seq_length must be a whole number"),
+    "a floor in words": (
+        LLAMA | {"attn_temperature_tuning": True, "floor_scale": "8k"}, "floor_scale must be a whole number",
+    ),
+    "a slope in words": (LLAMA | {"attn_temperature_tuning": True, "attn_scale": "a"}, "attn_scale must be a number, got 'a'"),
+    "another floor in words": (LLAMA | {"log_scaling_n_floor": "x"}, "log_scaling_n_floor must be a whole number"),
+    "half in words": (LLAMA | {"head_dim": 64, "partial_rotary_factor": "half"}, "partial_rotary_factor must be a number"),
+    "an inner length in words": (
+        LLAMA
+        | {
+            "original_max_position_embeddings": 4096,
+            "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": "4k"},
+        },
+        "original_max_position_embeddings must be a whole number",
+    ),
+    "architectures is a number": (LLAMA | {"architectures": 3}, "architectures must be a list of names, got 3"),
     "half a layer": (LLAMA | {"num_hidden_layers": 2.5}, "num_hidden_layers must be a whole number"),
     "no heads": (LLAMA | {"num_attention_heads": 0}, "num_attention_heads must be a whole number of at least 1, got 0"),
     "beta in words": (
@@ -92,7 +108,8 @@ def gguf_file(path: Path, architecture: str = "llama", tokens: int = 5000, **mor
     writer.add_head_count(4)
     writer.add_rope_dimension_count(8)
     for key, value in more.items():
-        name = f"{architecture}.{key.replace('__', '.')}"
+        name = key.replace("__", ".")
+        name = name if name.startswith("general.") else f"{architecture}.{name}"
         {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)](name, value)
     writer.add_token_list([f"token {n}" for n in range(tokens)])
     writer.add_token_scores([0.0] * tokens)
@@ -128,6 +145,12 @@ def test_a_gguf_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
             read(cut)
     cut.write_bytes(whole[: len(whole) - padding])
     assert read(cut).n_layers == 4
+
+
+@pytest.mark.parametrize("alignment", [0, "wide"])
+def test_a_gguf_file_with_an_alignment_that_is_none(tmp_path: Path, alignment: Any) -> None:
+    with pytest.raises(InputError, match=f"general.alignment must be a whole number of at least 1, got {alignment!r}"):
+        read(gguf_file(tmp_path / "a.gguf", general__alignment=alignment))
 
 
 def read_needed(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -178,6 +179,52 @@ def test_how_many_dimensions_turn(model_type: str) -> None:
     assert reading.rotary_dim == 2 * module_class(config, "RotaryEmbedding")(config).inv_freq.numel()
     whole = getattr(config, "qk_head_dim", None) or getattr(config, "head_dim", None)
     assert reading.head_dim == (whole or config.hidden_size // config.num_attention_heads)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "keys"),
+    [
+        ("gpt_neox", {"rotary_pct": 1.0}),
+        ("gpt_neox", {"rotary_pct": 0.5}),
+        ("minimax_m2", {"rotary_dim": 64, "head_dim": 128}),
+    ],
+)
+def test_old_keys_say_how_many_dimensions_turn(model_type: str, keys: dict[str, Any]) -> None:
+    if model_type not in CONFIG_MAPPING:
+        pytest.skip(f"this transformers has no {model_type}")
+    keys = {"num_attention_heads": 8, "hidden_size": 1024, **keys}
+    rope = CONFIG_MAPPING[model_type](**keys).rope_parameters
+    reading = read({"model_type": model_type, **keys})
+    assert reading.head_dim == 128 and reading.rotary_dim == 128 * rope["partial_rotary_factor"]
+
+
+KIMI = {
+    "num_hidden_layers": 61, "num_attention_heads": 64, "hidden_size": 7168, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "kv_lora_rank": 512, "q_lora_rank": 1536, "v_head_dim": 128, "max_position_embeddings": 262144,
+    "rope_scaling": {
+        "type": "yarn", "factor": 64.0, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096,
+    },
+}  # fmt: skip
+
+
+def test_kimi_is_deepseek_under_another_name() -> None:
+    """K2 brings DeepSeek-V3's code along; K2.5 stands in transformers, which renames its language model."""
+    alone, inner = read({"model_type": "kimi_k2", **KIMI}), {"model_type": "kimi_k2", **KIMI}
+    whole = read({"model_type": "kimi_k25", "text_config": inner})
+    for reading in (alone, whole):
+        assert (reading.head_dim, reading.rotary_dim) == (192, 64)
+        assert reading.parts(100_000).logit.rotary == pytest.approx((1 + 0.1 * math.log(64)) ** 2, rel=1e-12)
+        assert not {one.kind for one in reading.findings} & {"not-honoured", "unknown-model"}
+    assert "came with Kimi K2" in alone.applied_by and whole.applied_by == "transformers"
+    if "kimi_k25" in CONFIG_MAPPING:
+        config = CONFIG_MAPPING["kimi_k25"](text_config=inner).get_text_config()
+        assert config.model_type == whole.model_type == "deepseek_v3"
+
+
+def test_an_unknown_model_with_latent_attention_is_not_said_to_have_none() -> None:
+    (finding,) = [one for one in read({"model_type": "new_mla", **KIMI}).findings if one.severity == "warning"]
+    assert finding.kind == "unknown-model" and "no table here says whether its code multiplies" in finding.sentence
+    assert finding.applied == 1 and finding.meant == pytest.approx((1 + 0.1 * math.log(64)) ** 2, rel=1e-12)
 
 
 def test_the_language_model_of_a_configuration_of_several() -> None:

@@ -20,11 +20,13 @@ from attnlim.models.loading import LoadedModel
 from attnlim.models.text import Text
 from attnlim.rules.audited_heads import heads_of
 from attnlim.rules.exporting import export, variant_of
+from attnlim.rules.factors import yarn_attention_factor
+from attnlim.rules.layer_kinds import Layer
 from attnlim.rules.rescale_dataset import BEYOND, WITHIN, Course, buckets, pair
 from attnlim.rules.rescale_plan import FIRST_RADIUS, RADII, ROUNDS, Plan, make_plan, step_name
 from attnlim.rules.rescale_run import _Runner, rescale, run_plan
 from attnlim.rules.rescale_tables import bucket_table, variant_table
-from attnlim.rules.rescale_words import recommended, verdict
+from attnlim.rules.rescale_words import _advice, recommended, verdict
 from attnlim.rules.sidecar import load
 from attnlim.rules.slope_steps import stepped
 from attnlim.rules.variant_running import window_nll
@@ -211,6 +213,12 @@ def test_rules_by_name_take_no_more_than_they_need() -> None:
     assert all(cell.arguments["kind"] == "needles" or cell.arguments["part"] == "test" for cell in plan.cells())
 
 
+def test_simpler_rules_come_first_in_whatever_order_they_are_asked_for() -> None:
+    """What is recommended is the first that is not beaten."""
+    plan = _plan(names=["critical", "steps", "yarn"])
+    assert [variant.name for variant in plan.variants] == ["raw", "none", "yarn", "steps", "critical"]
+
+
 def test_names_beside_calibrate_are_all_that_is_compared() -> None:
     plan = _plan(names=["qwen", "calibrate"])
     assert [variant.name for variant in plan.variants] == ["raw", "none", "qwen"]
@@ -284,6 +292,60 @@ def test_the_simplest_that_is_not_beaten_is_recommended() -> None:
     assert recommended(_judged(raw=(3.0, 4.0), none=(3.0, 3.30), qwen=(3.0, 3.20), calibrated=(3.0, 3.1999))) == "qwen"
     assert recommended(_judged(raw=(3.0, 4.0), none=(3.0, 3.2), qwen=(3.0, 3.2), calibrated=(3.0, 3.2))) == "none"
     assert recommended(_judged(raw=(3.0, 3.2), none=(3.0, 3.3), qwen=(3.0, 3.3), calibrated=(3.0, 3.3))) == "raw"
+
+
+def test_the_best_of_many_needs_more_than_the_better_of_two() -> None:
+    """A lead that would do against one other variant does not do against ten."""
+    lead = {"raw": (3.0, 4.0), "none": (3.0, 3.3), "qwen": (3.0, 3.2985)}
+    two = _judged(**lead)
+    low = float(pair(two, "none", "qwen", BEYOND).low)
+    many = _judged(**lead, **{f"worse {i}": (3.0, 3.5) for i in range(8)})
+    assert low > 0 and float(pair(many, "none", "qwen", BEYOND).low) > 0
+    assert float(pair(many, "none", "qwen", BEYOND, 0.995).low) < 0
+    assert (recommended(two), recommended(many)) == ("qwen", "none")
+    for name in ("difference", "difference_raw"):
+        many[name] = many["bucket_nll"] * 0
+    assert "qwen has the least loss, but not beyond doubt: −0.002" in _advice(many)
+    assert ", 99.5 % for the best of 11) against none" in _advice(many)
+
+
+def test_without_intervals_nothing_is_beyond_doubt() -> None:
+    few = _judged(raw=(3.0, 4.0), none=(3.0, 3.30), qwen=(3.0, 3.25))
+    few.attrs["block"] = few.sizes["position"]
+    few = few.isel(window=slice(1))
+    assert np.isnan(pair(few, "none", "qwen", BEYOND).low) and recommended(few) == "raw"
+
+
+def test_what_changes_most_is_what_moves_most(found: xr.Dataset) -> None:
+    helped = found.copy(deep=True)
+    for name in ("yarn", "longrope", "ssmax", "constant"):
+        helped["nll"].loc[{"variant": name}] = helped["nll"].sel(variant="none") + (
+            -0.5 if name == "longrope" else 0.01
+        )
+    assert "of those that act there, longrope changes it most, by −0.5" in verdict(helped)
+
+
+def test_what_is_told_from_noise_is_told_of_slopes_by_head_alone(found: xr.Dataset) -> None:
+    assert "told from noise by 2 windows" in verdict(found)
+    assert "told from noise" not in verdict(found.assign_attrs(per="layer"))
+
+
+def test_layers_with_a_window_see_no_more_than_it(found: xr.Dataset) -> None:
+    """The factor that is shown is the one that acts: a layer with a window of 16 never sees the 64 keys of the trained length."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=8, max_position_embeddings=TRAINED, sliding_window=16,
+    )  # fmt: skip
+    windowed = loaded(MistralForCausalLM(config).double().eval())
+    plan = make_plan(windowed, [text(8 * TARGET)], TARGET, ["ssmax", "yarn"], windows=(1, 1, 1))
+    assert {layer.keys_at(TARGET - 1) for layer in plan.layers} == {16}
+    factor = run_plan(plan)["multiplier"]
+    np.testing.assert_allclose(factor.sel(variant="ssmax"), np.log(16) / np.log(TRAINED), rtol=1e-12)
+    np.testing.assert_allclose(factor.sel(variant="yarn"), yarn_attention_factor(TARGET / TRAINED) ** 2, rtol=1e-12)
+    chunked = Layer("chunked_attention", rotary=True, window=16)
+    assert [chunked.keys_at(position) for position in (0, 15, 16, 40)] == [1, 16, 1, 9]
 
 
 def test_words_name_the_winner_and_who_beats_the_calibrated(found: xr.Dataset) -> None:

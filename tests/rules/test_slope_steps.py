@@ -87,6 +87,15 @@ def test_a_step_has_its_radius_and_goes_down() -> None:
     assert (stepped(np.ones((2, 2)), np.zeros((2, 2)), 0.2) == 1).all()
 
 
+def test_the_radius_is_that_of_the_heads_that_move() -> None:
+    """Layers with a window have no derivative, and must not lend the others their part of the step."""
+    gradient = np.random.default_rng(1).standard_normal((6, 4))
+    gradient[:5] = np.nan
+    step = stepped(np.full((6, 4), 0.3), gradient, 0.1) - 0.3
+    assert (step[:5] == 0).all() and np.sqrt((step[5] ** 2).mean()) == pytest.approx(0.1, rel=1e-12)
+    assert (stepped(np.ones((2, 2)), np.full((2, 2), np.nan), 0.1) == 1).all()
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="n_windows ≥ 2"):
         shrunk_gradient(np.zeros((1, 3, 4)))

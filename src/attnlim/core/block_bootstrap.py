@@ -22,7 +22,9 @@ def block_bootstrap_mean(
     Source: Künsch (Annals of Statistics 17, 1989) for blocks; Davison and Hinkley, Bootstrap Methods and their Application
     (1997), section 3.8, for two stages.
 
-    Assumes: independent windows; blocks long enough that what lies in one says little of the next.
+    Assumes: independent windows; blocks long enough that what lies in one says little of the next. Of m windows the bootstrap
+    sees (m-1)/m of the variance between them, of two the half: with few windows it speaks of text in which windows differ by
+    little more than their blocks do.
 
     Args:
         values: (..., n_windows, n_tokens), any unit; NaN where a token has no value, in the same places for all.

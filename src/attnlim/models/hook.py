@@ -181,7 +181,9 @@ def visible_keys(call: AttentionCall, rows: Tensor) -> Tensor:
         return shown
     keys = torch.arange(n_keys, device=call.key.device)
     rows = rows.to(call.key.device)
-    if mask is not None:  # flash attention: a padding mask over slots
+    if (
+        mask is not None or "flash" in call.base
+    ):  # a mask is one of padding, over slots; the last query sees the last key
         positions = rows[None] + (n_keys - call.query.shape[2])
     elif call.causal and n_keys != call.query.shape[2] and call.position_ids is not None:
         positions = call.position_ids.to(rows.device)[:, rows]  # a cache: its length or capacity says nothing

@@ -58,7 +58,11 @@ def prefill(model: Any, input_ids: Tensor, past: Any = None) -> Prefilled:
 
 
 def grown_from(past: Any) -> Any:
-    """A cache with the content of ``past`` that grows by itself: layers put new tensors in place of old ones."""
+    """A cache with the content of ``past`` that grows by itself, and leaves ``past`` as it is."""
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
     grown = copy.copy(past)
-    grown.layers = [copy.copy(layer) for layer in past.layers]
+    # others, such as the states of recurrent layers, are written in place
+    by_itself = (DynamicLayer, DynamicSlidingWindowLayer)
+    grown.layers = [copy.copy(one) if type(one) in by_itself else copy.deepcopy(one) for one in past.layers]
     return grown

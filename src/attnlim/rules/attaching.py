@@ -189,14 +189,15 @@ def check_unscaled(model: Any, advice: str) -> None:
 def _on_model(rule: Rule, model: Any) -> tuple[Rule, tuple[ReachedLayer, ...]]:
     """The rule with the numbers of its layers, and the layers that it reaches."""
     reached, name = reached_layers(model), type(model).__name__
-    layers = _config_layers(model)
+    layers = config_layers(model)
     acting = Rule(rule.name, tuple(_on_layers(factor, layers, name) for factor in rule.factors))
     for factor in acting.factors:
         _check_layers(factor, reached, layers, name)
     return acting, reached
 
 
-def _config_layers(model: Any) -> tuple[Layer, ...]:
+def config_layers(model: Any) -> tuple[Layer, ...]:
+    """Every layer of a model, as its config has it."""
     config = model.config.get_text_config()
     # DistilBERT and others call it by another name, which the config itself knows
     return layers_of(facts_of({**config.to_dict(), "num_hidden_layers": config.num_hidden_layers}))

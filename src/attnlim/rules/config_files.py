@@ -11,7 +11,7 @@ from typing import Any
 
 from attnlim.core.checks import InputError, real_number, whole_number
 from attnlim.rules.gguf_metadata import GgufFile, read_gguf
-from attnlim.rules.model_families import TEXT_MODEL_OF, Family, family_of
+from attnlim.rules.model_families import TEXT_MODEL_AS, TEXT_MODEL_OF, Family, family_of
 
 # where a configuration of several models keeps that of its language model
 TEXT_KEYS = ("text_config", "language_config", "llm_config", "decoder", "generator")
@@ -109,15 +109,16 @@ def _facts(name: str, outer: Mapping[str, Any], gguf: GgufFile | None = None) ->
         return Facts(name, outer, outer, kind, family_of(kind), gguf)
     whole = str(outer.get("model_type") or "")
     kind = str(inner.get("model_type") or TEXT_MODEL_OF.get(whole, f"{whole}_text" if whole else ""))
+    kind = TEXT_MODEL_AS.get((whole, kind), kind)
     return Facts(name, inner, outer, kind, family_of(kind), gguf)
 
 
 def _kind(config: Mapping[str, Any]) -> str:
+    names = config.get("architectures") or []
+    if not isinstance(names, list):
+        raise InputError(f"architectures must be a list of names, got {names!r}; mend it in the config")
     # Grok-2 says that it is "git", which in transformers is a captioning model of Microsoft
-    if (
-        any(str(name).startswith("Grok1") for name in config.get("architectures") or ())
-        or "attn_temperature_len" in config
-    ):
+    if any(str(name).startswith("Grok1") for name in names) or "attn_temperature_len" in config:
         return "grok-2"
     kind = str(config.get("model_type") or "")
     if "swan" in kind.replace("-", "_").split("_"):

@@ -150,8 +150,13 @@ def read_gguf(path: Path) -> GgufFile:
                 value = _value(file, _take(file, "I")[0])
                 if value is not None:
                     metadata[key] = value
-            needed = _weights_end(file, n_tensors, int(metadata.get("general.alignment", 32)))
-        except (struct.error, UnicodeDecodeError, KeyError) as reason:
+            alignment = metadata.get("general.alignment", 32)
+            if not isinstance(alignment, int) or alignment < 1:
+                raise InputError(
+                    f"{path}: general.alignment must be a whole number of at least 1, got {alignment!r}; get it again"
+                )
+            needed = _weights_end(file, n_tensors, alignment)
+        except (struct.error, UnicodeDecodeError, KeyError, OverflowError, MemoryError) as reason:
             raise _cut(path, size) from reason
     if size < needed:
         raise _cut(path, size, needed)

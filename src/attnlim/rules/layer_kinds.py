@@ -31,6 +31,14 @@ class Layer:
     window: int | None
     softmax: bool = True
 
+    def keys_at(self, position: int) -> int:
+        """How many keys a causal query sees, itself counted in."""
+        if self.window is None:
+            return position + 1
+        if self.label == "chunked_attention":  # chunks follow each other, and a query sees its own
+            return position % self.window + 1
+        return min(position + 1, self.window)
+
 
 @dataclass(frozen=True)
 class LayerKind:

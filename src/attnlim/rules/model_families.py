@@ -261,6 +261,11 @@ FAMILIES: dict[str, Family] = {
     "grok-2": Family(
         query="grok", applied_by="SGLang", defaults=_shape(64, 64, 8192, 131072, 128, attn_temperature_len=-1)
     ),
+    "kimi_k2": Family(
+        latent=True,
+        applied_by="the code that came with Kimi K2, which is DeepSeek-V3's",
+        defaults=_latent(61, 128, 7168, 4096, 128, 64),
+    ),
     "swan": Family(applied_by="nobody that we could check"),
     **dict.fromkeys(
         (
@@ -286,10 +291,13 @@ PLAIN = frozenset(
 
 # a configuration of several models names its language model in text_config, perhaps without saying of which kind
 TEXT_MODEL_OF = {
-    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "inkling_mm_model": "inkling_text", "llama4": "llama4_text",
+    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "inkling_mm_model": "inkling_text", "kimi_k25": "deepseek_v3",
+    "llama4": "llama4_text",
     "llava": "llama", "mistral3": "mistral", "mistral_large4": "mistral_large4_text", "mllama": "mllama_text_model",
     "qwen2_5_vl": "qwen2_5_vl_text", "qwen2_vl": "qwen2_vl_text", "qwen3_vl": "qwen3_vl_text", "qwen3_5": "qwen3_5_text",
 }  # fmt: skip
+# what transformers takes the language model of a whole for, whatever it calls itself
+TEXT_MODEL_AS = {("kimi_k25", "kimi_k2"): "deepseek_v3"}
 
 
 def family_of(model_type: str) -> Family:

@@ -41,17 +41,18 @@ def _not_honoured(facts: Facts, reading: Reading) -> list[Finding]:
     trained = reading.trained_length or reading.declared_length or 4096
     far = max((reading.declared_length or 0) - 1, 4 * trained - 1)
     if config.get("use_logn_attn") and family != "logn":
-        length = config.get("seq_length") or trained
-        told.append(("use_logn_attn", catalogue.logn(max(int(length), 2)), far))
+        length = facts.whole("seq_length") or trained
+        told.append(("use_logn_attn", catalogue.logn(max(length, 2)), far))
     beta = _rope_value(facts, "llama_4_scaling_beta")
     if beta is not None and family != "ministral":
         slope = number("llama_4_scaling_beta", beta, -math.inf)
         told.append((f"llama_4_scaling_beta {beta!r}", catalogue.ministral(max(trained, 1), slope), far))
     if config.get("attn_temperature_tuning") and family != "llama4":
-        floor, slope = config.get("floor_scale") or 8192, config.get("attn_scale") or 0.1
-        told.append(("attn_temperature_tuning", catalogue.llama4(int(floor), float(slope)), max(far, 4 * int(floor))))
+        floor, slope = facts.whole("floor_scale") or 8192, facts.real("attn_scale", -math.inf) or 0.1
+        told.append(("attn_temperature_tuning", catalogue.llama4(floor, slope), max(far, 4 * floor)))
     if config.get("log_scaling_n_floor") and family != "inkling":
-        floor, slope = int(config["log_scaling_n_floor"]), float(config.get("log_scaling_alpha") or 0.1)
+        floor = facts.whole("log_scaling_n_floor") or 0
+        slope = facts.real("log_scaling_alpha", -math.inf) or 0.1
         told.append((f"log_scaling_n_floor {floor}", catalogue.log_slope(max(floor, 2), slope), max(far, 4 * floor)))
     found = []
     for what, rule, position in told:

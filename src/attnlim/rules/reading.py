@@ -12,7 +12,7 @@ from os import PathLike
 from typing import Any
 
 from attnlim.core.checks import InputError
-from attnlim.rules.config_files import Facts, facts_of
+from attnlim.rules.config_files import Facts, facts_of, number
 from attnlim.rules.findings import Finding, by_severity
 from attnlim.rules.layer_kinds import Layer, LayerKind, kinds_of, layers_of, of_kind
 from attnlim.rules.query_scaling import query_rule
@@ -193,7 +193,7 @@ def _joined(first: LayerKind, second: LayerKind, kinds: tuple[LayerKind, ...]) -
 def _dimensions(facts: Facts, ropes: tuple[Rope, ...], layers: tuple[Layer, ...]) -> tuple[int | None, int | None]:
     """The dimensions of a head, and those of them that turn."""
     turned, plain = facts.whole("qk_rope_head_dim", 0), facts.whole("qk_nope_head_dim", 0)
-    if facts.family.latent and turned is not None and plain is not None:
+    if turned is not None and plain is not None and turned + plain:
         return turned + plain, turned
     heads, hidden = facts.whole("num_attention_heads"), facts.whole("hidden_size")
     head = facts.whole("head_dim")
@@ -201,11 +201,21 @@ def _dimensions(facts: Facts, ropes: tuple[Rope, ...], layers: tuple[Layer, ...]
         head = hidden // heads
     if head is None or not any(layer.rotary for layer in layers):
         return head, None if head is None else 0
-    share = ropes[0].given.get("partial_rotary_factor") if ropes else None
-    if ropes and ropes[0].kind == "proportional":
-        share = None  # cos and sin are those of the whole head, with still dimensions among them
-    share = share if share is not None else facts.get("partial_rotary_factor") or facts.get("rotary_pct")
-    return head, head if share is None else int(head * float(share))
+    # proportional: cos and sin are those of the whole head, with still dimensions among them
+    whole_head = bool(ropes) and ropes[0].kind == "proportional"
+    share = ropes[0].given.get("partial_rotary_factor") if ropes and not whole_head else None
+    share = _share(facts, head) if share is None and not whole_head else share
+    return head, head if share is None else int(head * number("partial_rotary_factor", share))
+
+
+def _share(facts: Facts, head: int) -> Any:
+    """The part of a head that turns where its rope parameters do not say it; the family's default comes last."""
+    for key in ("partial_rotary_factor", "rotary_pct"):
+        if facts.config.get(key) is not None:
+            return number(key, facts.config[key])
+    if facts.model_type == "minimax_m2" and (turned := facts.whole("rotary_dim")) is not None:
+        return turned / head
+    return facts.get("partial_rotary_factor")
 
 
 def _trained(facts: Facts, ropes: tuple[Rope, ...]) -> int | None:

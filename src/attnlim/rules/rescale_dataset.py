@@ -101,13 +101,13 @@ def buckets(trained: int, target: int) -> dict[str, tuple[int, int]]:
     return {**found, WITHIN: (0, trained), BEYOND: (trained, target)}
 
 
-def pair(data: xr.Dataset, name: str, base: str, bucket: str) -> IntervalArray:
+def pair(data: xr.Dataset, name: str, base: str, bucket: str, level: float = 0.95) -> IntervalArray:
     """How much more loss one variant has than another in a bucket, paired token by token, nats a token."""
     at = data.sel(bucket=bucket)
     low, high = int(at["bucket_begins"]), int(at["bucket_ends"])
     nll = data["nll"].isel(position=slice(low, high)).astype(np.float64)
     apart = (nll.sel(variant=name) - nll.sel(variant=base)).values
-    return block_bootstrap_mean(apart, data.attrs["block"], data.attrs["seed"])
+    return block_bootstrap_mean(apart, data.attrs["block"], data.attrs["seed"], level=level)
 
 
 def assemble(plan: Plan, tested: Tested, course: Course) -> xr.Dataset:
@@ -231,13 +231,17 @@ def _put_course(variables: dict[str, Any], course: Course) -> None:
 
 
 def _multiplier(variant: Variant, plan: Plan) -> NDArray[np.float64]:
-    """(n_layers, n_heads) on the logits of the last position; rotary dimensions where cos and sin are scaled."""
+    """(n_layers, n_heads) on the logits of the last position; rotary dimensions where cos and sin are scaled.
+
+    A layer with a window sees no more keys than it holds; one without softmax attention has no logits, and NaN.
+    """
     last = plan.target - 1
-    n_layers, n_heads = plan.shape
-    factors = np.ones(plan.shape)
-    for layer in range(n_layers):
-        query = np.asarray(variant.rule.parts(last, layer=layer).query)
-        factors[layer] = np.broadcast_to(query, (n_heads,)) * variant.cos_sin**2
+    factors = np.full(plan.shape, np.nan)
+    for number, layer in enumerate(plan.layers):
+        if layer.softmax:
+            query = np.asarray(variant.rule.parts(last, layer.keys_at(last), number).query)
+            turned = variant.cos_sin**2 if layer.rotary else 1.0
+            factors[number] = np.broadcast_to(query, plan.shape[1:]) * turned
     return factors
 
 

@@ -18,8 +18,9 @@ from attnlim.core.checks import InputError, one_of, whole_number
 from attnlim.models.forward_cost import forward_cost
 from attnlim.models.loading import LoadedModel, fingerprint, trained_length
 from attnlim.models.text import Text, cut_windows
-from attnlim.rules.attaching import check_unscaled
+from attnlim.rules.attaching import check_unscaled, config_layers
 from attnlim.rules.audited_heads import heads_of
+from attnlim.rules.layer_kinds import Layer
 from attnlim.rules.needles import COMPANIES, Company, Haystack, haystack
 from attnlim.rules.slope_steps import PER, Per
 from attnlim.rules.stretching import check_stretchable
@@ -90,6 +91,11 @@ class Plan:
         """Layers and query heads."""
         config = self.model.config.get_text_config()
         return config.num_hidden_layers, config.num_attention_heads
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Every layer, with what its rows see."""
+        return config_layers(self.model)
 
     @property
     def derives_whole(self) -> bool:

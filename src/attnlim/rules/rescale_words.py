@@ -17,16 +17,22 @@ SMALL = 0.005
 def recommended(data: xr.Dataset) -> str:
     """The variant to take: the simplest that is not worse beyond the trained length than the best, as far as the intervals tell.
 
-    Variants stand in the order of their simplicity, raw extrapolation first and the calibrated slopes last. So nothing wins by
-    having been tried more often: where the best of many is no better than a simpler one beyond doubt, the simpler is named.
+    Variants stand in the order of their simplicity, raw extrapolation first and the calibrated slopes last. The best of many
+    has the least loss by chance too, so the intervals are Bonferroni's: with k others each covers 1 - 0.05/k.
 
     Source: *ours*.
     """
     best = best_of(data)
     for name in data["variant"].values.tolist():
-        if name == best or float(pair(data, name, best, BEYOND).low) <= 0:
+        # NaN, where there is too little text for an interval, tells nothing apart
+        if name == best or not float(pair(data, name, best, BEYOND, _among_many(data)).low) > 0:
             return str(name)
     return best
+
+
+def _among_many(data: xr.Dataset) -> float:
+    """The level of each interval at which all of the best against the others hold together in 95 of 100."""
+    return 1 - 0.05 / max(1, data.sizes["variant"] - 1)
 
 
 def best_of(data: xr.Dataset, among: list[str] | None = None) -> str:
@@ -91,8 +97,8 @@ def _short(data: xr.Dataset) -> str:
     if still:
         text += f"; {still} of the rules are 1 there and change nothing more"
     if moved:
-        worst = max(moved, key=lambda name: float(pair(data, name, "none", WITHIN).estimate))
-        text += f"; of those that act there, {worst} changes it most, by {_change(data, worst, 'none', WITHIN)}"
+        most = max(moved, key=lambda name: abs(float(pair(data, name, "none", WITHIN).estimate)))
+        text += f"; of those that act there, {most} changes it most, by {_change(data, most, 'none', WITHIN)}"
     return text + "."
 
 
@@ -125,14 +131,16 @@ def _needles(data: xr.Dataset) -> str:
 def _calibration(data: xr.Dataset) -> str:
     if "slope" not in data:
         return ""
-    slope = data["slope"].values[np.isfinite(data["slope"].values)]
     first = data["direction"].isel(round=0).values
+    slope = data["slope"].values[np.isfinite(first)]  # elsewhere, as in layers with a window, it does nothing
     sharper, softer = int((first < 0).sum()), int((first > 0).sum())
-    kept = float(data["towards_layer"][0])
+    kept = ""
+    if data.attrs["per"] == "head":
+        share, windows = float(data["towards_layer"][0]), data.sizes["fit_window"]
+        kept = f"; of what a head differs from its layer {100 * share:.0f} % is told from noise by {windows} windows"
     return (
         f"The calibration began at {data.attrs['begun']}, where {sharper} heads would rather be sharper beyond the trained length and "
-        f"{softer} softer, and took {_steps(data)}; of what a head differs from its layer {100 * kept:.0f} % is told from noise by "
-        f"{data.sizes['fit_window']} windows. Slopes end between {_signed(slope.min())} and {_signed(slope.max())} (mean {_signed(slope.mean())}) per nat."
+        f"{softer} softer, and took {_steps(data)}{kept}. Slopes end between {_signed(slope.min())} and {_signed(slope.max())} (mean {_signed(slope.mean())}) per nat."
     )
 
 
@@ -146,7 +154,11 @@ def _advice(data: xr.Dataset) -> str:
     words = str(data["words"].sel(variant=name).item())
     text = f"Recommended: {name} ({words})"
     if name != best:
-        text += f"; {best} has the least loss, but not beyond doubt: {_change(data, best, name)} against {name}"
+        level = _among_many(data)
+        change = _told(pair(data, best, name, BEYOND, level)).replace(
+            ")", f", {100 * level:.1f} % for the best of {data.sizes['variant']})"
+        )
+        text += f"; {best} has the least loss, but not beyond doubt: {change} against {name}"
     cost = pair(data, name, "raw", WITHIN)
     if name != "raw" and float(cost.low) > SMALL:
         text += f". Short contexts pay {_told(cost)} for it: keep the plain model for them"

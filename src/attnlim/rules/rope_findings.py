@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from attnlim.core.checks import whole_number
 from attnlim.rules import catalogue
 from attnlim.rules.config_files import Facts
 from attnlim.rules.factors import latent_softmax_factor, longrope_attention_factor, yarn_scale
 from attnlim.rules.findings import Finding, size
+from attnlim.rules.model_families import is_known
 from attnlim.rules.rope_keys import key_findings
 from attnlim.rules.rope_parameters import WITH_FACTOR, Rope
 
@@ -44,12 +46,14 @@ def _lengths(facts: Facts, rope: Rope) -> list[Finding]:
         return []
     found = []
     inner = rope.given.get("original_max_position_embeddings")
-    if rope.original_from == "outside" and inner is not None and int(inner) != rope.original:
+    if rope.original_from == "outside" and inner is not None:
+        inner = whole_number("original_max_position_embeddings", inner, 1, "mend it in the config")
+    if rope.original_from == "outside" and inner is not None and inner != rope.original:
         found.append(
             Finding(
                 "contradiction",
                 "warning",
-                f"original_max_position_embeddings is {rope.original} in the config and {int(inner)} in its rope parameters: "
+                f"original_max_position_embeddings is {rope.original} in the config and {inner} in its rope parameters: "
                 "transformers takes the first.",
             )
         )
@@ -192,6 +196,17 @@ def _latent(facts: Facts, rope: Rope) -> list[Finding]:
     if k and not facts.family.latent:
         value = rope.value() ** 2
         meant = value * latent_softmax_factor(rope.factor, k)
+        if not is_known(facts.model_type) and facts.get("qk_rope_head_dim"):
+            return [
+                Finding(
+                    "unknown-model",
+                    "warning",
+                    f"By its keys this has multi-head latent attention, and no table here says whether its code multiplies the "
+                    f"softmax scale by mscale_all_dim {k:g}: read as if not; {size(value, meant)} if it does.",
+                    value,
+                    meant,
+                )
+            ]
         usual = facts.family.query == "ministral"
         return [
             Finding(

@@ -144,7 +144,8 @@ class Rule:
 
         Args:
             position: counted from 0, one or many.
-            keys: how many keys it may attend to, itself counted in; None takes position + 1, a causal row without a window.
+            keys: how many keys it may attend to, itself counted in, one or many, broadcast with the positions; None takes
+                position + 1, a causal row without a window.
             layer: from 0; None is a layer that the rule acts on.
             head: query head from 0; None gives all heads as the first axis, where heads differ.
 
@@ -159,12 +160,14 @@ class Rule:
         seen = where + 1 if keys is None else _whole("keys", keys, 1)
         if layer is not None:
             layer = whole_number("layer", layer, 0)
+        where, seen = np.broadcast_arrays(where, seen)
         values: dict[str, Numbers] = dict.fromkeys(("cos_sin", "softmax", "query"), 1.0)
         for factor in self.factors:
             if factor.acts_on(layer):
                 values[factor.place] = values[factor.place] * factor.at(where, seen, layer, head)
-        shape = np.broadcast_shapes(where.shape, seen.shape)
-        return Parts(**{place: _plain(np.asarray(value, dtype=np.float64), shape) for place, value in values.items()})
+        return Parts(
+            **{place: _plain(np.asarray(value, dtype=np.float64), where.shape) for place, value in values.items()}
+        )
 
     def gap(self, n_tokens: int, layer: int | None = None, head: int | None = None) -> float:
         r"""The logit gap that the rule takes for granted at a context: how many nats of ln n a unit of its factor makes up for.

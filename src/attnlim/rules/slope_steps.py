@@ -96,7 +96,7 @@ def stepped(slope: ArrayLike, gradient: ArrayLike, radius: float) -> NDArray[np.
     Args:
         slope: (n_layers, n_heads), per nat.
         gradient: (n_layers, n_heads), nats per unit of slope; NaN heads stay where they are.
-        radius: root mean square of the step over heads, per nat, at least 0.
+        radius: root mean square of the step over the heads that have a derivative, per nat, at least 0.
 
     Returns:
         (n_layers, n_heads), per nat.
@@ -105,10 +105,11 @@ def stepped(slope: ArrayLike, gradient: ArrayLike, radius: float) -> NDArray[np.
     [[-0.424, 0.566]]
     """
     radius = real_number("radius", radius, above=0.0, closed=True)
-    down = np.nan_to_num(np.asarray(gradient, dtype=np.float64))
-    size = float(np.sqrt((down**2).mean()))
+    down = np.asarray(gradient, dtype=np.float64)
+    measured = down[np.isfinite(down)]
+    size = float(np.sqrt((measured**2).mean())) if measured.size else 0.0
     start = np.asarray(slope, dtype=np.float64)
-    return start - radius * down / size if size else start
+    return start - radius * np.nan_to_num(down) / size if size else start
 
 
 def _excess(deviations: NDArray[np.float64], noise: float, freedom: int) -> float:

@@ -133,6 +133,7 @@ def choose(names: Iterable[str], known: Iterable[Variant]) -> Choice:
             )
         one_of("--rule", name, (*by_name, "constant", "all", "calibrate"))
     everything = "all" in asked or asked == ["calibrate"]
-    wanted = list(by_name) if everything else ["raw", "none", *(name for name in asked if name in by_name)]
-    variants = tuple(by_name[name] for name in dict.fromkeys(wanted))
+    wanted = {"raw", "none", *(by_name if everything else asked)}
+    # in the order of the table, simplest first, in whatever order they were asked for: a recommendation goes by it
+    variants = tuple(variant for name, variant in by_name.items() if name in wanted)
     return Choice(variants, everything, everything or "constant" in asked, "calibrate" in asked)
