@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from attnlim.models.prefilling import prefill
+from attnlim.core.checks import InputError
+from attnlim.models.prefilling import check_reads_on, prefill
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -49,3 +50,17 @@ def test_a_cache_is_left_as_it_is(name: str) -> None:
             prefill(model, ids[:, 24:], past).output.last_hidden_state, wanted, rtol=1e-5, atol=1e-6
         )
         prefill(model, other, past)
+
+
+def test_a_model_without_a_cache_of_its_kind_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    model = LlamaForCausalLM(LlamaConfig(**SHAPE)).eval()
+    check_reads_on(model)
+
+    def forward(input_ids: torch.Tensor, past_key_values: Any = None, use_cache: bool = True) -> Any:
+        raise AttributeError("'DynamicCache' object has no attribute 'conv_states'\nand more")
+
+    monkeypatch.setattr(model.model, "forward", forward)
+    with pytest.raises(InputError, match="does not read on behind a cache of transformers .*conv_states'.; a newer"):
+        check_reads_on(model)

@@ -164,6 +164,25 @@ def test_losses_of_whole_windows_are_those_behind_a_prefix(monkeypatch: pytest.M
     assert (whole[1, :, trained:] != whole[0, :, trained:]).any()
 
 
+@pytest.mark.parametrize("target", [600, TARGET])
+def test_layers_that_keep_a_state(monkeypatch: pytest.MonkeyPatch, target: int) -> None:
+    """Convolutions between the attention: no logits, no factor, and a prefix whose states no variant may move on."""
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    config = Lfm2Config(
+        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+        max_position_embeddings=TARGET // 2, layer_types=["conv", "full_attention"] * 2,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = loaded(Lfm2ForCausalLM(config).double().eval())
+    behind = rescale(model, target, "calibrate", [text(8 * TARGET)])
+    monkeypatch.setattr(Plan, "shares_prefix", False)
+    whole = rescale(model, target, "calibrate", [text(8 * TARGET)])
+    np.testing.assert_allclose(behind["nll"], whole["nll"], rtol=1e-6)
+    np.testing.assert_allclose(behind["needle_nll"], whole["needle_nll"], rtol=1e-6)
+    assert np.isnan(behind["multiplier"][:, [0, 2]]).all() and np.isfinite(behind["multiplier"][:, [1, 3]]).all()
+
+
 def test_beyond_twice_the_trained_length_windows_are_read_whole() -> None:
     """The estimate counts no shared beginnings there, and a whole forward for every variant."""
     far = _plan()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlim.core.checks import extra
+from attnlim.core.checks import InputError, extra
 from attnlim.models.next_token import cache_keyword, decoder_of
 from attnlim.models.placement import standing_on
 
@@ -55,6 +55,25 @@ def prefill(model: Any, input_ids: Tensor, past: Any = None) -> Prefilled:
         outputs = [decoder(input_ids=piece, **settings) for piece in pieces]
         hidden = torch.cat([output.last_hidden_state for output in outputs], dim=1)
     return Prefilled(cache, type(outputs[-1])(last_hidden_state=hidden))
+
+
+def check_reads_on(model: Any) -> None:
+    """Refuse a model that cannot go on from a cache, before anything is spent on it.
+
+    Raises:
+        InputError: it fails on three tokens, of which the last comes from behind a cache.
+    """
+    ids = torch.zeros((1, 3), dtype=torch.int64)
+    try:
+        prefill(model, ids[:, 2:], prefill(model, ids[:, :2]).cache)
+    except InputError:
+        raise
+    except Exception as reason:  # of whatever type its own code raises, without a cache of the kind that it wants
+        told = str(reason).strip().splitlines()
+        raise InputError(
+            f"{type(model).__name__} does not read on behind a cache of transformers ({told[0] if told else type(reason).__name__}); "
+            "a newer transformers may have one for it"
+        ) from reason
 
 
 def grown_from(past: Any) -> Any:

@@ -17,6 +17,7 @@ from attnlim.core.cells import Cell
 from attnlim.core.checks import InputError, one_of, whole_number
 from attnlim.models.forward_cost import forward_cost
 from attnlim.models.loading import LoadedModel, fingerprint, trained_length
+from attnlim.models.prefilling import check_reads_on
 from attnlim.models.text import Text, cut_windows
 from attnlim.rules.attaching import check_unscaled, config_layers
 from attnlim.rules.audited_heads import heads_of
@@ -102,8 +103,9 @@ class Plan:
         """Whether derivatives read whole windows by the causal kernel, and not what lies beyond the trained length with a mask.
 
         A mask has pairs that are computed and hidden: (target - trained) · target of them against the causal half of target².
+        The states of recurrent layers would change while a block runs twice on them.
         """
-        return self.target >= 2 * self.trained
+        return self.target >= 2 * self.trained or not all(layer.softmax for layer in self.layers)
 
     @property
     def shares_prefix(self) -> bool:
@@ -249,6 +251,7 @@ def make_plan(
     if trained is None:
         raise InputError(f"{loaded.name}: its config names no trained length, so there is nothing to rescale from")
     check_stretchable(model)
+    check_reads_on(model)
     check_unscaled(model, "rescale compares rules on plain logits, give the checkpoint without it")
     config = model.config.get_text_config()
     heads = {} if audit is None else heads_of(audit, config.num_hidden_layers, config.num_attention_heads)
