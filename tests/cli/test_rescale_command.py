@@ -40,7 +40,7 @@ def test_from_a_name_to_a_recommendation(attnlim: Any, arguments: tuple[object, 
     assert "Recommended:" in done.stdout and "trained to 256 · target 1024 (4 ×)" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
     dataset, record = open_run(tmp_path / "run")
-    assert dataset["variant"].values.tolist() == ["raw", "none", "qwen", "yarn"]
+    assert dataset["variant"].values.tolist() == ["raw", "none", "yarn", "qwen"]
     assert record["seeds"] == {"needles and bootstrap": 0} and record["arguments"]["target"] == TARGET
     kept = {path.name for path in (tmp_path / "run").iterdir()}
     assert {"data.zarr", "run.json", "variants.csv", "report.html", "figures"} <= kept
