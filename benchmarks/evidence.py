@@ -66,6 +66,7 @@ def condensed(data: xr.Dataset, record: Mapping[str, Any]) -> Figures:
     }
     if "slope" in data:
         slope, first = data["slope"].values, data["direction"].isel(round=0).values
+        assert np.isfinite(first).all()  # of SmolLM2 every head has a derivative
         told["slope"] = {
             "by_head": slope.round(4).tolist(), "least": float(slope.min()), "mean": float(slope.mean()), "largest": float(slope.max()),
             "negative": int((slope < 0).sum()), "sharper": int((first < 0).sum()), "softer": int((first > 0).sum()),

@@ -24,22 +24,24 @@ SOFTER = "0.7"
 
 
 class Best(NamedTuple):
-    """(n_seeds,) the best multiplier, and the quantity there."""
+    """(n_seeds,) the best multiplier, the quantity there, and 1 or -1 where it is the largest or smallest that was read."""
 
     multiplier: Floats
     value: Floats
+    side: Floats
 
 
 def best(results: Results, quantity: str, parametrisation: str, arm: str, n: int) -> Best:
     """Where a quantity is least over constants: the vertex of the parabola in ln b through the least value and its neighbours.
 
-    At the ends of the range it is the end itself, so an edge is a bound.
+    At the ends of the range it is the end itself, a bound.
     """
     names = results.constants(parametrisation, arm, n)
     log_b = np.log([float(name) for name in names])
     values = np.stack([results.of(quantity, parametrisation, arm, n, name) for name in names], axis=1)
     places, least = zip(*(vertex(log_b, row) for row in values), strict=True)
-    return Best(np.exp(places), np.array(least))
+    side = np.isclose(places, log_b[-1]).astype(float) - np.isclose(places, log_b[0])
+    return Best(np.exp(places), np.array(least), side)
 
 
 def kappa(results: Results, parametrisation: str, arm: str, name: str = NONE) -> Floats:
@@ -50,9 +52,11 @@ def kappa(results: Results, parametrisation: str, arm: str, name: str = NONE) ->
 
 
 def best_power(results: Results, quantity: str, parametrisation: str, arm: str) -> Floats:
-    """(n_seeds,) the power of ln n with which the best multiplier grows; a best one at the edge counts as the edge."""
-    log_b = np.log([best(results, quantity, parametrisation, arm, n).multiplier for n in results.lengths])
-    return slope(np.log(np.log(results.lengths))[:, None], log_b, axis=0)
+    """(n_seeds,) the power of ln n with which the best multiplier grows; NaN where one of them is a bound."""
+    found = [best(results, quantity, parametrisation, arm, n) for n in results.lengths]
+    log_b = np.log([one.multiplier for one in found])
+    power = slope(np.log(np.log(results.lengths))[:, None], log_b, axis=0)
+    return np.where(np.any([one.side for one in found], axis=0), np.nan, power)
 
 
 def text_gain(results: Results, arm: str) -> Floats:
@@ -180,11 +184,17 @@ MEASURES: dict[str, Callable[[Results], Floats]] = {
     ),
     "unseen_positions_stay_broken": _unseen,
 }
+# where a measure is a bound for some seed: 1 or -1 for it, by the name of the measure
+SIDES: dict[str, Callable[[Results], Floats]] = {
+    "best_recall_multiplier_softmax_nope": lambda results: (
+        best(results, RECALL_NLL, "softmax", "nope", results.longest).side
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A prediction beside what was measured; the interval is that of the mean over seeds."""
+    """A prediction beside what was measured; the interval is that of the mean over seeds, open where one of them is a bound."""
 
     prediction: Prediction
     estimate: float
@@ -198,6 +208,8 @@ def judged(results: Results, predictions: Sequence[Prediction] = PREDICTIONS) ->
     found = []
     for one in predictions:
         interval = jackknife_mean(MEASURES[one.name](results))
-        low, high = float(interval.low), float(interval.high)
+        side = SIDES[one.name](results) if one.name in SIDES else np.zeros(1)
+        low = -np.inf if (side < 0).any() else float(interval.low)
+        high = np.inf if (side > 0).any() else float(interval.high)
         found.append(Judged(one, float(interval.estimate), low, high, verdict(one.low, one.high, low, high)))
     return found

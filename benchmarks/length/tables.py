@@ -40,7 +40,9 @@ def predictions_table(results: Results) -> str:
     lines = ["| predicted | range | measured | 95 % interval | verdict |", "|---|---:|---:|---:|---|"]
     for one in judged(results):
         expected = _range(one.prediction.low, one.prediction.high)
-        measured = f"{_number(one.estimate)} | {_number(one.low)} … {_number(one.high)}"
+        measured = f"{_side(one.low, one.high)}{_number(one.estimate)} | {_number(one.low)} … {_number(one.high)}"
+        if math.isnan(one.estimate):
+            measured = "no seed without a bound | –"
         lines.append(f"| {one.prediction.says} | {expected} | {measured} | {one.verdict} |")
     return "\n".join(lines)
 
@@ -93,10 +95,14 @@ def best_table(results: Results) -> str:
 
 def _best_told(results: Results, quantity: str, parametrisation: str, arm: str, n: int) -> str:
     """The mean over seeds, with ≥ or ≤ where the best one of some seed is the largest or smallest that was read."""
-    found = best(results, quantity, parametrisation, arm, n).multiplier
-    read = [float(name) for name in results.constants(parametrisation, arm, n)]
-    side = "≥ " if np.isclose(found, read[-1]).any() else "≤ " if np.isclose(found, read[0]).any() else ""
-    return f"{side}{float(found.mean()):.2f}"
+    found = best(results, quantity, parametrisation, arm, n)
+    side = "≥ " if (found.side > 0).any() else "≤ " if (found.side < 0).any() else ""
+    return f"{side}{float(found.multiplier.mean()):.2f}"
+
+
+def _side(low: float, high: float) -> str:
+    """What an open interval says of its estimate."""
+    return "≥ " if high == math.inf else "≤ " if low == -math.inf else ""
 
 
 def tokens_table(results: Results) -> str:
@@ -162,7 +168,8 @@ def _told(values: Floats, quantity: str, signed: bool = False) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
+    shown = "–" if math.isnan(value) else f"{value:.3g}"
+    return shown.replace("inf", "∞").replace("-", "−")
 
 
 def _range(low: float, high: float) -> str:

@@ -128,3 +128,5 @@ def test_what_to_try_next() -> None:
     assert "on the frozen heads" not in text and "measure it" not in text
     data.attrs["trained_length"] = 0
     assert "--target 16384" in verdict(data)  # twice the longest context
+    data.attrs["not_to_rescale"] = "TinyForCausalLM has learned positions (wpe)"
+    assert "attnlim rescale" not in verdict(data)

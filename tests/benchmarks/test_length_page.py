@@ -130,6 +130,7 @@ def test_what_is_compared_in_words_is_so(results: Results) -> None:
     verdicts = {one.prediction.name: one for one in judged(results)}
     of_recall = verdicts["best_recall_multiplier_softmax_nope"]
     assert of_recall.verdict == "contradicted" and of_recall.low >= 1.99  # "at the end of the range, 2 or more"
+    assert of_recall.high == math.inf and math.isnan(verdicts["best_recall_power_softmax_nope"].estimate)
     assert (of_recall.prediction.low, of_recall.prediction.high) == (pytest.approx(1.2247, abs=1e-4), 1.5)
     trained_in = verdicts["recall_trained_in_less_log"]
     assert trained_in.low < 0 < trained_in.high  # "does no better"

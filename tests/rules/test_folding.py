@@ -93,6 +93,26 @@ def test_a_norm_after_the_projection(kind: str, tiny: Any) -> None:
     _stays(model, "has the norm q_norm between query projection and attention")
 
 
+def test_a_clip_after_the_projection() -> None:
+    """It acts on rare tokens, which the check need not meet."""
+    from transformers import OlmoConfig, OlmoForCausalLM
+
+    sizes = {
+        "vocab_size": 97,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+    }
+    model = OlmoForCausalLM(OlmoConfig(**sizes, clip_qkv=1e4)).eval()
+    attach(model, TABLE)
+    _stays(model, "clips what its query projection gives .clip_qkv.")
+    free = OlmoForCausalLM(OlmoConfig(**sizes)).eval()
+    attach(free, TABLE)
+    fold(free)
+    assert attached_rule(free) is None
+
+
 def _stays(model: Any, complaint: str) -> None:
     """Folding is refused; the rule stays on, and the weights are bit for bit what they were."""
     before, wanted = untouched(model), logits(model, tokens(1, 20))

@@ -234,6 +234,17 @@ def test_half_precision_sums_in_single(dtype: torch.dtype, tiny: Any) -> None:
         assert np.sqrt(np.mean((a - b) ** 2)) < 0.1 * np.sqrt(np.mean(b**2))
 
 
+def test_a_derivative_beyond_the_range_of_the_dtype_is_no_number(tiny: Any) -> None:
+    """Half precision ends at 65504: what lies beyond must not be left out of a sum."""
+    model = tiny("llama").half()
+    projection = model.model.layers[1].self_attn.o_proj
+    projection.register_full_backward_hook(lambda module, into, out: (into[0] * 65504.0 * 65504.0,))
+    with pytest.raises(
+        InputError, match="LlamaForCausalLM in float16: the derivative of . heads is not finite; take a dtype"
+    ):
+        sensitivity(model, tokens(200))
+
+
 def test_the_model_is_given_back(tiny: Any) -> None:
     model = tiny("qwen3").train()
     model.lm_head.weight.requires_grad_(False)

@@ -37,6 +37,13 @@ def test_a_rule_that_the_audited_model_applies_is_in_b_c_already() -> None:
     np.testing.assert_allclose(distances(constant(1.5), data, audited=constant(1.2)), 1.25 / B_C)
 
 
+def test_a_layer_with_a_window_has_the_factor_of_the_keys_that_it_sees() -> None:
+    data = audit_of(np.ones((1, 2, 1)), (8192,))
+    data["most_visible"] = (("context", "layer"), [[512, 8192]])
+    found = distances(critical(2048, 1.0), data)
+    np.testing.assert_allclose(found[0, :, 0], [1, np.log(8192) / np.log(2048)], rtol=1e-12)
+
+
 def test_the_critical_rule_keeps_a_head_where_it_was() -> None:
     """With b_c a power of ln n, the distance at n is that at n_0."""
     contexts, zeta = (2048, 8192, 32768), 0.7

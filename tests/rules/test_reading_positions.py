@@ -69,6 +69,23 @@ def test_two_rules_part_where_every_position_says(first: str, second: str) -> No
         )
 
 
+def test_of_heads_the_one_that_differs_most() -> None:
+    by_head = log_slope(4096, [0.0, 0.5, -0.2])
+    (found,) = compare(none(), by_head, last=16383)
+    assert (found.first_difference, found.position) == (4096, 16383)
+    assert found.largest == pytest.approx(1 + 0.5 * math.log(4), rel=1e-12)
+    with pytest.raises(InputError, match="has 3 heads and log slope 2; compare rules for one model"):
+        compare(by_head, log_slope(4096, [0.1, 0.2]), last=16383)
+
+
+def test_rules_with_numbers_for_each_layer_are_compared_layer_by_layer() -> None:
+    one, two = log_slope(64, [[0.1, 0.2], [0.3, 0.4]]), log_slope(64, [[0.1, 0.2], [0.3, 0.5]])
+    rows = {row.words: row for row in compare(one, two, last=255)}
+    assert list(rows) == ["layer 0", "layer 1"] and rows["layer 0"].first_difference is None
+    assert rows["layer 1"].largest == pytest.approx((1 + 0.5 * math.log(4)) / (1 + 0.4 * math.log(4)), rel=1e-12)
+    assert [row.words for row in compare(none(), one, last=255)] == ["layer 0", "layer 1"]
+
+
 def test_position_0_alone_shows_nothing() -> None:
     """Negative control: at position 0 three different rules are one."""
     assert {rule.parts(0).query for rule in (logn(777), ministral(900), llama4(1000))} == {1.0}

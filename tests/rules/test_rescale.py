@@ -407,6 +407,17 @@ def test_what_an_audit_gives() -> None:
     assert heads["phase"][1].tolist() == heads["phase"][2].tolist() == [-1] * 4
 
 
+def test_an_earlier_recommendation_does_not_stay(found: xr.Dataset, tmp_path: Path) -> None:
+    plan = _plan()
+    for name, left in (
+        ("calibrated", ["rope_parameters.json", "rule.json"]), ("yarn", ["rope_parameters.json"]), ("raw", []),
+    ):  # fmt: skip
+        export(plan, variant_of(plan, found, name), tmp_path)
+        found_there = sorted(path.name for path in (tmp_path / "attnlim").iterdir())
+        assert [name for name in found_there if name.endswith(".json")] == left
+        assert any(name.endswith(".safetensors") for name in found_there) == (name == "calibrated")
+
+
 def test_from_python_what_is_recommended_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
     data = rescale(loaded(), TARGET, "qwen", [text(8 * TARGET)], windows=(1, 1, 1), export_to=tmp_path)
     wanted = {"raw": [], "none": ["rope_parameters.json"]}.get(

@@ -74,6 +74,25 @@ def test_windows_keep_their_own_frequencies() -> None:
     assert torch.equal(rotary.full_attention_inv_freq, held["full_attention_inv_freq"])
 
 
+def test_a_tower_for_images_has_positions_of_its_own() -> None:
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration
+
+    text = {
+        "vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "sliding_window": 16,
+    }  # fmt: skip
+    images = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "image_size": 28,
+    }
+    config = Gemma3Config(text_config=text, vision_config=images, image_token_index=299)
+    model = Gemma3ForConditionalGeneration(config).eval()
+    assert len(check_stretchable(model)) == 1
+
+
 def test_what_cannot_be_stretched_is_refused(tiny: Any) -> None:
     with pytest.raises(InputError, match="learned positions"):
         check_stretchable(tiny("gpt2"))

@@ -138,6 +138,27 @@ def test_needles_lie_where_they_say() -> None:
         assert not torch.equal(other.needles[0].answer, hay.needles[0].answer)
 
 
+class Marked(Letters):
+    """Puts a mark in front of whatever it is given, as some tokenizers do with a word that begins a text."""
+
+    def __call__(self, text: str, **settings: Any) -> dict[str, list[int]]:
+        return {"input_ids": [1, *super().__call__(text)["input_ids"]]}
+
+
+def test_a_number_is_tokenised_where_it_stands() -> None:
+    """By itself it would begin with a mark that no sentence holds, and never be found."""
+    plain, marked = (haystack(one, _long(), "alone", 1024, seed=0) for one in (Letters(), Marked()))
+    for needle, other in zip(plain.needles, marked.needles, strict=True):
+        assert torch.equal(other.answer, needle.answer)
+        sentence = marked.ids[0, other.begins : other.ends]
+        assert torch.equal(sentence[:-2], torch.cat([other.question, other.answer]))
+
+
+def test_depths_are_where_sentences_begin() -> None:
+    hay = haystack(Letters(), _long(), "competing", 1024, seed=0)
+    assert [needle.depth for needle in hay.needles] == [needle.begins / 1024 for needle in hay.needles]
+
+
 def test_the_derivative_is_that_of_the_loss_which_is_judged(model: Any, ids: torch.Tensor) -> None:
     """Behind a shared beginning, at slopes that are not 0: central differences of the losses that a comparison reports."""
     at = np.linspace(-0.2, 0.4, 8).reshape(2, 4)

@@ -206,7 +206,8 @@ def _advice(data: xr.Dataset) -> str:
     placed = sum(counts[name] for name in PHASES)
     measured = "sensitivity" in data
     told = []
-    if measured:
+    # runs of earlier versions do not say whether rescale takes the model
+    if measured and not data.attrs.get("not_to_rescale", ""):
         target = 2 * int(data.attrs["trained_length"] or longest)
         told.append(
             f"`attnlim rescale MODEL --target {target} --rule calibrate`, which moves each head the way it wants to go beyond the "

@@ -14,6 +14,7 @@ from attnlim.report.rescale_reading import (
     BEYOND,
     CALIBRATED,
     NONE,
+    calibrated_slopes,
     companies,
     names_of,
     scale_ends,
@@ -188,7 +189,8 @@ def slope_panel(axes: Axes, dataset: xr.Dataset) -> None:
     axes.set_title("Calibrated slope", loc="left", size=12, weight="bold", color=INK)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if "slope" not in dataset:
+    slopes = calibrated_slopes(dataset)
+    if slopes is None:
         axes.set(xticks=[], yticks=[])
         axes.text(
             0.5, 0.5, fill("nothing was calibrated: --rule calibrate measures which way each head wants to go", 22),
@@ -196,7 +198,7 @@ def slope_panel(axes: Axes, dataset: xr.Dataset) -> None:
             bbox={"facecolor": "white", "edgecolor": LINE, "boxstyle": "round,pad=0.6"},
         )  # fmt: skip
         return
-    slope = dataset["slope"].to_numpy().astype(np.float64)
+    slope = slopes.to_numpy().astype(np.float64)
     known = np.abs(slope[np.isfinite(slope)])
     half = float(min(known.max(), 1.25 * np.quantile(known, 0.98))) if known.size and known.max() > 0 else 1.0
     colors = extra("matplotlib.colors", "report")

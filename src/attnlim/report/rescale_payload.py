@@ -17,6 +17,7 @@ from attnlim.report.rescale_reading import (
     RAW,
     WITHIN,
     absent,
+    calibrated_slopes,
     companies,
     course,
     mass_on_needles,
@@ -65,7 +66,7 @@ def page_data(dataset: xr.Dataset) -> dict[str, Any]:
         "multiplier": _nested(dataset, "multiplier"),
         "mass": {"all": listed(mass_on_needles(dataset).to_numpy())}
         | {name: listed(mass_on_needles(dataset, name).to_numpy()) for name in companies(dataset)},
-        "slope": _nested(dataset, "slope"),
+        "slope": None if (slopes := calibrated_slopes(dataset)) is None else listed(slopes.to_numpy()),
         "rounds": _rounds(dataset) if "direction" in dataset else [],
         "phases": list(PHASES),
         "audit": {

@@ -150,6 +150,14 @@ def scale_ends(estimate: ArrayLike, low: ArrayLike, high: ArrayLike) -> tuple[fl
     return min(0.0, float(np.nanmin(ends))), max(0.0, float(np.nanmax(near)))
 
 
+def calibrated_slopes(dataset: xr.Dataset) -> xr.DataArray | None:
+    """The slopes [layer, head], NaN for heads that had no derivative: of a layer with a window, which never sees further than the
+    trained length, or without softmax attention. None without a calibration."""
+    if "slope" not in dataset:
+        return None
+    return dataset["slope"].where(np.isfinite(dataset["direction"].isel(round=0)))
+
+
 def mass_on_needles(dataset: xr.Dataset, company: str | None = None) -> xr.DataArray:
     """Mean attention on the needles [variant, layer, head]; of one company's alone where it is named."""
     mass = dataset["needle_mass"]

@@ -100,7 +100,7 @@ def attached_rule(model: Any) -> Rule | None:
     for one in held:
         for number, name, values in one.learned():
             table = tables.setdefault((number, name), np.full((n_layers, most_heads), np.nan))
-            table[one.layer, : one.n_heads] = values.detach().double().cpu().numpy()
+            table[one.layer, : one.n_heads] = values.detach().cpu().double().numpy()
     factors = list(rule.factors)
     for (number, name), table in tables.items():
         factors[number] = replace(factors[number], parameters={**factors[number].parameters, name: table})

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnlim.core.checks import whole_number
+from attnlim.core.checks import InputError, whole_number
 from attnlim.rules.effect_findings import reach
 from attnlim.rules.landmark_positions import FAR, first_where, landmarks, unlike
 from attnlim.rules.layer_kinds import LayerKind
@@ -24,8 +24,8 @@ class Comparison:
     Attributes:
         words: which layers and dimensions, such as "all layers, rotary dimensions".
         first_difference: the first position at which the two factors on logits differ, None where they are the same.
-        largest: the factor of the second over that of the first where they differ most, dimensionless; NaN where one of them
-            is not known.
+        largest: the factor of the second over that of the first where they differ most, of all heads, dimensionless; NaN where
+            one of them is not known.
         position: where that is.
         last: the last position looked at.
     """
@@ -46,11 +46,11 @@ def compare(first: Rule, second: Rule, last: int | None = None) -> tuple[Compari
         last: the last position to look at; None is the farther of the two lengths that the configs declare.
 
     Returns:
-        One entry for every kind of layers and dimensions on which the rules may differ. Layers of models with different
-        numbers of layers are paired by whether they have rotary positions.
+        One entry for every kind of layers and dimensions on which the rules may differ; for every layer where a rule has numbers
+        of its own for each. Layers of models with different numbers of layers are paired by whether they have rotary positions.
 
     Raises:
-        InputError: ``last`` is no position.
+        InputError: ``last`` is no position, or the rules have different numbers of heads.
 
     >>> from attnlim.rules import logn, ministral
     >>> found = compare(logn(2048), ministral(2048), last=8191)[0]
@@ -73,7 +73,8 @@ class _Side(NamedTuple):
     rotary: bool
 
     def factor(self, positions: np.ndarray, other_dimensions: bool) -> np.ndarray:
-        logit = self.rule.parts(positions, layer=self.layer, head=0).logit
+        """(n_positions,), with heads in front where they differ."""
+        logit = self.rule.parts(positions, layer=self.layer).logit
         return np.asarray(logit.rotary if self.rotary and not other_dimensions else logit.other)
 
 
@@ -102,7 +103,12 @@ def _pairs(first: Rule, second: Rule) -> Iterator[tuple[str, _Side, _Side]]:
 
 
 def _kinds(rule: Rule) -> tuple[LayerKind, ...]:
-    return rule.kinds_that_differ if isinstance(rule, Reading) else (LayerKind("all layers", (), True, None),)
+    if isinstance(rule, Reading):
+        return rule.kinds_that_differ
+    tables = [value for factor in rule.factors for value in factor.parameters.values() if np.ndim(value) == 2]
+    if not tables:
+        return (LayerKind("all layers", (), True, None),)
+    return tuple(LayerKind(f"layer {layer}", (layer,), True, None) for layer in range(max(map(len, tables))))
 
 
 def _n_layers(rule: Rule) -> int | None:
@@ -134,9 +140,19 @@ def _rows(positions: np.ndarray, words: str, one: _Side, two: _Side) -> Iterator
 def _row(positions: np.ndarray, words: str, one: _Side, two: _Side, other_dimensions: bool) -> Comparison:
     def ratio(where: np.ndarray) -> np.ndarray:
         below, above = (side.factor(where, other_dimensions) for side in (one, two))
+        if below.ndim == above.ndim == 2 and len(below) != len(above):
+            raise InputError(
+                f"{words}: {one.rule.name} has {len(below)} heads and {two.rule.name} {len(above)}; compare rules for one model"
+            )
         with np.errstate(divide="ignore", invalid="ignore"):
             # 0 over 0, as of two factors that are ln 1, is no difference
-            return np.where((below == 0) & (above == 0), 1.0, above / below)
+            each = np.where((below == 0) & (above == 0), 1.0, above / below)
+            if each.ndim == 1:
+                return each
+            apart = np.abs(np.log(np.abs(each)))
+        # of each position the head that differs most, or one that is not known
+        farthest = np.where(np.isnan(apart), np.inf, apart).argmax(axis=0)
+        return np.asarray(np.take_along_axis(each, farthest[None], axis=0)[0])
 
     ratios = ratio(positions)
     start = first_where(lambda where: unlike(ratio(where), 1.0), positions)

@@ -20,7 +20,7 @@ def distances(rule: Rule, dataset: xr.Dataset, audited: Rule | None = None) -> x
 
     .. math:: \frac{\gamma}{\gamma_c} = \frac{b(n)}{b_a(n)\, b_{c,h}(n)}
 
-    b is the rule's factor on the logits of a row that sees n keys, b_a that of the rule which the audited model applied by
+    b is the rule's factor on the logits of the last row, which sees n keys or what its layer's window holds, b_a that of the rule which the audited model applied by
     itself, and b_c the multiplier of the measured logits that makes the row critical by its gap count. For comparing rules or
     contexts: it is not the audit's phase, which comes from κ, and b_c of real rows is biased (see the manual).
 
@@ -28,7 +28,8 @@ def distances(rule: Rule, dataset: xr.Dataset, audited: Rule | None = None) -> x
 
     Args:
         rule: the rule to judge.
-        dataset: of an audit, with ``critical_multiplier`` (context, layer, head).
+        dataset: of an audit, with ``critical_multiplier`` (context, layer, head), and ``most_visible`` (context, layer), the most
+            keys that a row sees, where windows are to count.
         audited: the rule of the audited model's own config; None where it had none.
 
     Returns:
@@ -51,17 +52,20 @@ def distances(rule: Rule, dataset: xr.Dataset, audited: Rule | None = None) -> x
     found = np.full(ordered.shape, math.nan)
     for place, n in enumerate(ordered["context"].values):
         for row, layer in enumerate(layers):
-            factor = _multiplier(rule, int(n), layer) / _multiplier(audited, int(n), layer)
+            keys = int(n)
+            if "most_visible" in dataset:
+                keys = min(keys, int(dataset["most_visible"].sel(context=n, layer=layer)))
+            factor = _multiplier(rule, int(n), keys, layer) / _multiplier(audited, int(n), keys, layer)
             found[place, row] = factor / ordered.values[place, row]
     about = {"long_name": "distance from criticality under the rule", "units": "dimensionless", "symbol": "γ/γ_c"}
     return ordered.copy(data=found).assign_attrs(about).rename("criticality")
 
 
-def _multiplier(rule: Rule | None, n_tokens: int, layer: int) -> np.ndarray:
+def _multiplier(rule: Rule | None, n_tokens: int, keys: int, layer: int) -> np.ndarray:
     """One number for the whole logit, or one a head."""
     if rule is None:
         return np.ones(())
-    logit = rule.parts(n_tokens - 1, n_tokens, layer=layer).logit
+    logit = rule.parts(n_tokens - 1, keys, layer=layer).logit
     share = 1.0
     if isinstance(rule, Reading) and rule.head_dim and rule.rotary_dim is not None:
         still = any(layer in kind.layers and not kind.rotary for kind in rule.kinds)

@@ -12,7 +12,7 @@ from attnlim.core.checks import one_of
 from attnlim.core.files import replacing
 from attnlim.rules.attaching import attach, detach
 from attnlim.rules.rescale_plan import Plan
-from attnlim.rules.sidecar import save
+from attnlim.rules.sidecar import FOLDER, RULE_FILE, save
 from attnlim.rules.stretching import stretched_parameters
 from attnlim.rules.variants import Variant, constant_variant, slope_variant
 
@@ -39,6 +39,8 @@ def variant_of(plan: Plan, dataset: xr.Dataset, name: str) -> Variant:
 def export(plan: Plan, variant: Variant, folder: Path) -> list[Path]:
     """Write what a model needs to run as ``variant``: its rotary parameters, and the rule on its queries.
 
+    What an earlier recommendation left in the folder and this one does not replace is taken away: it would be loaded with it.
+
     Args:
         plan: of the comparison, with its model.
         variant: one of it.
@@ -48,12 +50,15 @@ def export(plan: Plan, variant: Variant, folder: Path) -> list[Path]:
     Returns:
         The files that were written; none for raw extrapolation.
     """
-    written = []
+    written: list[Path] = []
+    place = folder / FOLDER
+    for old in (place / ROPE_FILE, place / RULE_FILE, *place.glob("parameters-*.safetensors")):
+        old.unlink(missing_ok=True)
     parameters: dict[str, Any] = {}
     if variant.stretched:
         parameters = stretched_parameters(plan.model, plan.stretch, variant.cos_sin)
     if parameters:
-        path = folder / "attnlim" / ROPE_FILE
+        path = place / ROPE_FILE
         with replacing(path) as unfinished:
             unfinished.write_text(json.dumps(parameters, indent=1) + "\n", encoding="utf-8")
         written.append(path)

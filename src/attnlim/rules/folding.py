@@ -49,10 +49,8 @@ class _Projection:
         """By the factors, in float64, rounded once."""
         with torch.no_grad():
             for weight in self.weights():
-                factors = self.factors.to(weight.device)
-                if weight.dim() == 2 and self.outputs_first:
-                    factors = factors[:, None]
-                weight.copy_(weight.double() * factors)
+                factors = self.factors[:, None] if weight.dim() == 2 and self.outputs_first else self.factors
+                weight.copy_(weight.cpu().double() * factors)
 
 
 def fold(model: Any) -> None:
@@ -68,8 +66,8 @@ def fold(model: Any) -> None:
 
     Raises:
         InputError: no rule is attached, it differs between positions, a norm stands between the query projection and the
-            attention, the projection is of an unknown layout, quantised or shared by layers, or the check failed, as it does in
-            narrow number types. The weights are then as they were, and the rule stays attached.
+            attention or its output is clipped, the projection is of an unknown layout, quantised or shared by layers, or the check
+            failed, as it does in narrow number types. The weights are then as they were, and the rule stays attached.
     """
     name = type(model).__name__
     if rule_of(model) is None:
@@ -85,7 +83,7 @@ def fold(model: Any) -> None:
         for one in projections:
             one.multiply()
         found = probe_output(model)
-        error = float((found - wanted).abs().max() / wanted.abs().max().clamp(min=1.0))
+        error = float((found - wanted).abs().max() / wanted.abs().max().clamp(min=torch.finfo(wanted.dtype).tiny))
         if not error <= TOLERANCE:
             raise InputError(
                 f"{name} with the rule folded in differs by {error:.1g} of its largest output from the model with it attached, "
@@ -115,6 +113,11 @@ def _projection(name: str, attention: nn.Module, rule: LayerRule) -> _Projection
                 f"{name} has the norm {norm} between query projection and attention, which takes any factor on the projection "
                 "out again; keep the rule attached"
             )
+    if any(getattr(one, "clip_qkv", None) is not None for one in (attention, getattr(attention, "config", None))):
+        raise InputError(
+            f"{name} clips what its query projection gives (clip_qkv), before a rule that is attached and after one that is folded "
+            "in; keep the rule attached"
+        )
     for child, layout in LAYOUTS.items():
         weight = getattr(children.get(child), "weight", None)
         if weight is None:

@@ -87,7 +87,8 @@ def sensitivity(
 
     Raises:
         InputError: a model without a next-token head, an encoder, attention that cannot be hooked, one attention module that
-            serves several layers, a window or cache that :func:`attnlim.models.next_token_nll` refuses.
+            serves several layers, a window or cache that :func:`attnlim.models.next_token_nll` refuses, derivatives beyond the
+            range of the model's dtype.
 
     Cost: a forward, a backward, and in between each block's forward once more, without its sdpa. Memory of O(n · n_layers ·
     width) for what enters the blocks and what sdpa gives, and of one block at work; eager attention is at work with n² per
@@ -104,7 +105,13 @@ def sensitivity(
         if not watch.seen:
             raise InputError(f"{type(model).__name__}: no softmax attention reached the hook, so no head can be moved")
         output.last_hidden_state.backward(gradient)  # of the sum: of a mean, half precision would lose what is small
-    return _summarised(list(watch.seen.values()), scored.double().cpu().numpy(), n_0)
+    seen = list(watch.seen.values())
+    if lost := sum(int((~one.derivative().isfinite()).any(dim=1).sum()) for one in seen):
+        raise InputError(
+            f"{type(model).__name__} in {str(output.last_hidden_state.dtype).removeprefix('torch.')}: the derivative of {lost} heads "
+            "is not finite; take a dtype with more range, such as bfloat16 or float32"
+        )
+    return _summarised(seen, scored.cpu().double().numpy(), n_0)
 
 
 @dataclass
@@ -114,6 +121,11 @@ class _Seen:
     name: str
     factors: Tensor  # (n_heads, n_queries)
     keys: np.ndarray  # (n_queries,)
+
+    def derivative(self) -> Tensor:
+        """(n_heads, n_queries) of the sum of losses; 0 where they do not depend on the factors at all."""
+        gradient = self.factors.grad
+        return torch.zeros_like(self.factors) if gradient is None else gradient.detach()
 
 
 @dataclass
@@ -150,10 +162,8 @@ def _summarised(seen: list[_Seen], token_nll: np.ndarray, trained: int | None) -
     by_multiplier, by_slope = np.full((2, len(seen), n_heads), np.nan)
     by_octave = np.full((n_octaves, len(seen), n_heads), np.nan)
     for place, layer in enumerate(seen):
-        factors = layer.factors.detach().double().cpu().numpy()
-        # without a gradient where the loss does not depend on them at all
-        gradient = torch.zeros_like(layer.factors) if layer.factors.grad is None else layer.factors.grad
-        derivative = gradient.detach().double().cpu().numpy() / len(token_nll)
+        factors = layer.factors.detach().cpu().double().numpy()
+        derivative = layer.derivative().cpu().double().numpy() / len(token_nll)
         heads = slice(len(factors))
         by_multiplier[place, heads] = (factors * derivative).sum(axis=1)
         if trained is not None and (layer.keys > trained).any():

@@ -101,8 +101,11 @@ def _ask(model: Any, needle: Needle, cache: Any, asking: _Asking) -> tuple[float
 def _mass(call: AttentionCall, row: int, begins: int, ends: int) -> np.ndarray:
     """(n_heads,) float64: the weight of one row on the keys from ``begins`` to ``ends``."""
     n_heads, n_key_heads = call.query.shape[1], call.key.shape[1]
-    query = call.query[0, :, row].double().reshape(n_key_heads, n_heads // n_key_heads, -1)
-    scores = (torch.einsum("ghd,gkd->ghk", query, call.key[0].double()) * call.scaling).reshape(n_heads, -1)
+    query, key = call.query[0, :, row], call.key[0]
+    if query.device.type == "mps":  # has no float64
+        query, key = query.cpu(), key.cpu()
+    query = query.double().reshape(n_key_heads, n_heads // n_key_heads, -1)
+    scores = (torch.einsum("ghd,gkd->ghk", query, key.double()) * call.scaling).reshape(n_heads, -1)
     if call.softcap is not None:
         scores = call.softcap * torch.tanh(scores / call.softcap)
     visible = visible_keys(call, torch.tensor([row]))[0, 0].to(scores.device)
@@ -110,5 +113,5 @@ def _mass(call: AttentionCall, row: int, begins: int, ends: int) -> np.ndarray:
     total = torch.logsumexp(scores, dim=1)
     sink = call.extras.get("s_aux")  # a logit of its own beside those of the keys
     if sink is not None:
-        total = torch.logaddexp(total, sink.to(total))
+        total = torch.logaddexp(total, sink.to(total.device).to(total))
     return torch.exp(torch.logsumexp(scores[:, begins:ends], dim=1) - total).cpu().numpy()

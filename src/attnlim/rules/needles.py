@@ -67,7 +67,7 @@ class Haystack:
 def haystack(tokenizer: Any, filler: Tensor, company: Company, n_tokens: int, seed: int) -> Haystack:
     """Needles in a filler text, with room for a question behind it.
 
-    Numbers have five digits and are drawn; depths are (i + 1/2)/k for k needles.
+    Numbers have five digits and are drawn; k needles stand near (i + 1/2)/k of the filler, at the ends of lines.
 
     Args:
         tokenizer: the model's.
@@ -94,7 +94,10 @@ def haystack(tokenizer: Any, filler: Tensor, company: Company, n_tokens: int, se
         for number in draws.choice(10**DIGITS - 10 ** (DIGITS - 1), len(opening), replace=False) + 10 ** (DIGITS - 1)
     ]
     sentences = [encode(f"\n{words}{value}.\n") for words, value in zip(opening, values, strict=True)]
-    questions, answers = [encode(f"\n{words}") for words in opening], [encode(value) for value in values]
+    asked = [
+        _split(encode(f"\n{words}"), encode(f"\n{words}{value}")) for words, value in zip(opening, values, strict=True)
+    ]
+    questions, answers = [question for question, _ in asked], [answer for _, answer in asked]
     room = max(len(q) + len(a) for q, a in zip(questions, answers, strict=True))
     n_filler = n_tokens - room - sum(map(len, sentences))
     if n_filler < len(sentences) * 16 or filler.shape[1] < n_filler:
@@ -107,13 +110,21 @@ def haystack(tokenizer: Any, filler: Tensor, company: Company, n_tokens: int, se
     pieces: list[Tensor] = []
     needles, taken, length = [], 0, 0
     for i, sentence in enumerate(sentences):
-        depth = (i + 0.5) / len(sentences)
-        cut = _cut(ends_line, int(depth * n_filler))
+        cut = _cut(ends_line, int((i + 0.5) / len(sentences) * n_filler))
         pieces += [body[taken:cut], sentence]
         length += cut - taken
-        needles.append(Needle(company, depth, length, length + len(sentence), questions[i], answers[i]))
+        place = length / n_tokens
+        needles.append(Needle(company, place, length, length + len(sentence), questions[i], answers[i]))
         taken, length = cut, length + len(sentence)
     return Haystack(torch.cat([*pieces, body[taken:]])[None], tuple(needles))
+
+
+def _split(question: Tensor, whole: Tensor) -> tuple[Tensor, Tensor]:
+    """Question and answer as the text that holds both is tokenised: by itself a number may begin with other tokens."""
+    shared = min(len(question), len(whole) - 1)
+    unlike = (question[:shared] != whole[:shared]).nonzero()
+    shared = int(unlike[0]) if len(unlike) else shared
+    return whole[:shared], whole[shared:]
 
 
 def _line_ends(tokenizer: Any, body: Tensor) -> Tensor:

@@ -155,8 +155,7 @@ class LayerRule(nn.Module):
                 raise InputError(
                     f"{self.rule.factors[term.number].name} differs between positions, so it is no constant"
                 )
-        device = next((tensor.device for tensor in (*self.parameters(), *self.buffers())), None)
-        ones = torch.ones(self.n_heads, dtype=torch.float64, device=device)
+        ones = torch.ones(self.n_heads, dtype=torch.float64)  # on the CPU: not every accelerator has float64
         with torch.no_grad():
             ones *= self._product(0.0, 1.0, torch.float64, ones.device, (-1,))
         return ones

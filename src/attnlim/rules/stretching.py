@@ -53,7 +53,8 @@ def check_stretchable(model: Any) -> list[Any]:
         InputError: learned positions, or frequencies that the config scales already.
     """
     name = type(model).__name__
-    rotaries = [module for module in model.modules() if _is_rotary(module)]
+    text = model.get_decoder()  # beside it a tower for images has learned positions of its own
+    rotaries = [module for module in text.modules() if _is_rotary(module)]
     for rotary in rotaries:
         for kind, parameters in _by_kind(rotary.config.rope_parameters or {}).items():
             if kind != LOCAL and parameters and parameters.get("rope_type", "default") != "default":
@@ -61,7 +62,7 @@ def check_stretchable(model: Any) -> list[Any]:
                     f"{name}: its config stretches its frequencies already (rope type {parameters['rope_type']!r}); "
                     "rescale extends models with plain rotary positions, give the checkpoint from before that extension"
                 )
-    learned = [key for key, module in model.named_modules() if isinstance(module, nn.Embedding) and _positional(key)]
+    learned = [key for key, module in text.named_modules() if isinstance(module, nn.Embedding) and _positional(key)]
     if learned:
         raise InputError(
             f"{name} has learned positions ({learned[0]}), which end at its trained length; only models with rotary "

@@ -101,4 +101,4 @@ def window_nll(model: Any, ids: Tensor, variant: Variant, stretch: float, prefix
 
 
 def _numbers(nll: Tensor) -> np.ndarray:
-    return nll.to(torch.float64).cpu().numpy()
+    return nll.cpu().double().numpy()
