@@ -140,7 +140,7 @@ def _forest(axes: Axes, run: Mapping[str, Any]) -> None:
         axes.plot([low, high], [place, place], color=colour, lw=2)
         axes.plot(mean, place, "o", color=colour, ms=6)
     axes.axvline(0, color=MUTED, lw=0.9)
-    line_axes(axes, f"{run['texts'][-1]}, beyond {run['trained_length']}", "nats a token less none", "")
+    line_axes(axes, f"{run['texts'][-1]}, {run['trained_length']} to {run['target']}", "nats a token less none", "")
     axes.set_yticks(range(len(shown)), [one["name"] for one in reversed(shown)])
     axes.grid(axis="y", color=LINE, lw=0)
 

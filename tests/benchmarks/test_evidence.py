@@ -263,16 +263,25 @@ def test_sentences_on_rules() -> None:
     rescaled = kept("rescale")
     assert rescaled is not None
     runs = rescaled["runs"]
-    assert [(run["texts"][-1], run["target"]) for run in runs] == [("pydoc_data.topics", 16384), ("emma", 16384)]
+    assert [(run["texts"][-1], run["target"]) for run in runs] == [
+        ("pydoc_data.topics", 16384),
+        ("emma", 16384),
+        ("emma", 32768),
+    ]
     of = [{one["name"]: one for one in run["variants"]} for run in runs]
-    others = [rivals(one) for one in of]
     ahead = [
-        max((run["pairs"][f"calibrated − {name}"] for name in names), key=lambda value: value[0])
-        for run, names in zip(runs, others, strict=True)
+        max((run["pairs"][f"calibrated − {name}"] for name in rivals(one)), key=lambda value: value[0])
+        for run, one in zip(runs, of, strict=True)
     ]
 
-    def both(pick: Callable[[dict[str, Any]], str], between: str = " and ") -> str:
-        return between.join(pick(one) for one in of).replace("-", "−")
+    def listed(values: list[str]) -> str:
+        return f"{', '.join(values[:-1])} and {values[-1]}".replace("-", "−")
+
+    def each(pick: Callable[[dict[str, Any]], str]) -> str:
+        return listed([pick(one) for one in of])
+
+    def number(name: str, kept_as: str, layout: str) -> str:
+        return each(lambda one: format(one[name][kept_as][0], layout))
 
     def gain(interval: list[float]) -> str:
         return f"{-interval[0]:.3f} ({-interval[2]:.3f} to {-interval[1]:.3f})"
@@ -281,43 +290,61 @@ def test_sentences_on_rules() -> None:
         return f"{interval[0]:+.3f} ({interval[1]:+.3f} to {interval[2]:+.3f})"
 
     def share(name: str) -> str:
-        return both(lambda one: f"{100 * one[name]['against_none'][0] / one['calibrated']['against_none'][0]:.0f} %")
+        return each(lambda one: f"{100 * one[name]['against_none'][0] / one['calibrated']['against_none'][0]:.0f} %")
 
     def taken_back(one: dict[str, Any]) -> str:
         return f"{100 * (1 - one['longrope']['within_against_raw'][0] / one['none']['within_against_raw'][0]):.0f} %"
 
-    def found(one: dict[str, Any]) -> str:
-        counts = [sum(variant["found"].values()) for name, variant in one.items() if name != "raw"]
-        return f"{min(counts)} to {max(counts)}"
+    def found(one: dict[str, Any]) -> list[int]:
+        return sorted(sum(variant["found"].values()) for name, variant in one.items() if name != "raw")
 
-    def quartiles(name: str) -> list[str]:
-        return [f"{one[name]['factor_quartiles'][0]:.2f} and {one[name]['factor_quartiles'][2]:.2f}" for one in of]
+    def middle(name: str, run: int) -> str:
+        return "{0:.2f} and {2:.2f}".format(*of[run][name]["factor_quartiles"])
 
     def ranks(name: str) -> str:
-        return " and ".join(f"{run['slope'][f'rank_with_{name}']:.2f}" for run in runs).replace("-", "−")
+        return listed([f"{run['slope'][f'rank_with_{name}']:.2f}" for run in runs])
 
-    agreement = rank_correlation(*(run["slope"]["by_head"] for run in runs))
-    needles = [variant["needle_loss"] for name, variant in of[1].items() if name != "raw"]
+    def lowest(names: dict[float, str]) -> tuple[float, float]:
+        """Where the parabola through three losses to choose by is least, and how far below the least of them."""
+        losses = [runs[2]["tried"][name] for name in names.values()]
+        curve = np.polynomial.Polynomial.fit(list(names), losses, 2)
+        place = float(curve.deriv().roots()[0])
+        return place, min(losses) - float(curve(place))
+
+    by_head = [run["slope"]["by_head"] for run in runs]
+    slope, below_slope = lowest({0.0: "slope 0", 1 / math.log(8192): "slope 0.111", 0.2: "slope 0.2"})
+    far = [of[2][name]["by_bucket"][0] for name in ("longrope", "calibrated")]
+    assert runs[2]["buckets"][2:4] == ["8192–12288", "12288–16384"]
+    first = [values[2] for values in far]
+    assert first[0] < first[1] and all(far[1][i] < far[0][i] for i in range(3, runs[2]["buckets"].index("within")))
+    constant, below_constant = lowest({value: f"constant {value:g}" for value in (1.05, 1.1, 1.2)})
     for said in (
-        f"The runs took {runs[0]['seconds'] / 60:.0f} and {runs[1]['seconds'] / 60:.0f} minutes",
-        f"costs {of[0]['raw']['against_none'][0]:.2f} nats a token more than YaRN's frequencies on the language reference and "
-        f"{of[1]['raw']['against_none'][0]:.2f} on *Emma*",
-        f"by {both(lambda one: gain(one['calibrated']['against_none']))} nats a token against none, and by {gain(ahead[0])} and "
-        f"{gain(ahead[1])} against the best of the others",
+        f"The first two runs took {runs[0]['seconds'] / 60:.0f} and {runs[1]['seconds'] / 60:.0f} minutes",
+        f"for another {runs[2]['seconds'] / 60:.0f} minutes after 5 of its 61 pieces",
+        f"costs {number('raw', 'against_none', '.2f')} nats a token more than YaRN's frequencies",
+        f"by {each(lambda one: gain(one['calibrated']['against_none']))} nats a token against none, and by "
+        f"{listed([gain(one) for one in ahead])} against the best of the others",
         f"One slope for all heads has {share('slope')} of the gain",
-        f"have a rank correlation of {agreement:.2f}",
-        f"LongRoPE's, {math.log(16384) / math.log(8192):.3f} on every logit, has {share('longrope')} of the gain",
-        f"takes back {both(taken_back)} of what YaRN's frequencies cost",
-        f"The critical rule: {both(lambda one: signed(one['critical']['against_none']))} against none",
-        f"lies between {quartiles('critical')[0]} for the middle half of the heads, and the calibrated one between "
-        f"{quartiles('calibrated')[0]} on the first text and {quartiles('calibrated')[1]} on the second",
+        f"the two texts have a rank correlation of {rank_correlation(*by_head[:2]):.2f}, those of the novels at the two "
+        f"lengths one of {rank_correlation(*by_head[1:]):.2f}",
+        f"LongRoPE's, ln(target)/ln 8192 on every logit, has {share('longrope')} of the gain",
+        f"takes back {each(taken_back)} of what YaRN's frequencies cost",
+        f"from 8192 to 12288, it has {first[0]:.3f} nats against none and slopes by head {first[1]:.3f}; from 12288 to 16384 on "
+        "they are ahead".replace("-", "−"),
+        f"its least at a slope of {slope:.2f} and a constant of {constant:.2f}, {below_slope:.3f} and {below_constant:.3f} nats",
+        f"The critical rule: {each(lambda one: signed(one['critical']['against_none']))} against none",
+        f"lies between {middle('critical', 0)} at twice the length and between {middle('critical', 2)} at four times, the "
+        f"calibrated one between {middle('calibrated', 0)}, {middle('calibrated', 1)}, and {middle('calibrated', 2)};",
         f"is {ranks('kappa')} with κ, {ranks('critical_multiplier')} with b<sub>c</sub>",
-        f"costs {both(lambda one: format(one['ssmax']['within_against_none'][0], '.3f'))} nats below the trained length",
-        f"Of {runs[0]['needles']}, every rule but raw finds {both(found)}; on *Emma* their numbers cost less with "
-        f"{['six', 'seven', 'eight'][sum(loss < of[1]['calibrated']['needle_loss'] for loss in needles) - 6]} simpler rules",
-        f"cost {both(lambda one: format(one['none']['within_against_raw'][0], '.3f'))}, as much as the rule gains beyond",
+        f"costs {number('ssmax', 'within_against_none', '.3f')} nats below the trained length",
+        f"Of {runs[0]['needles']}, every rule but raw finds {each(lambda one: f'{found(one)[0]} to {found(one)[-1]}')}",
+        f"a number costs {number('constant', 'needle_against_none', '+.2f')} nats against none, with slopes by head "
+        f"{number('calibrated', 'needle_against_none', '+.2f')}.",
+        f"cost {number('none', 'within_against_raw', '.3f')}: keep the plain model",
     ):
         assert said in flat, said
+    assert middle("critical", 0) == middle("critical", 1)  # told once for twice the length
+    assert sum(of[2]["calibrated"]["found"].values()) == found(of[2])[0] < found(of[2])[1]  # "finds fewest"
     assert all(run["recommended"] == "calibrated" for run in runs)
     again = rescaled["again"]
     assert f"[took {again['seconds'] / 60:.0f} minutes](evidence.md#rules) on two cores in float32" in manual
