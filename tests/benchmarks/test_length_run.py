@@ -74,7 +74,9 @@ def test_a_quick_run_has_every_number(tmp_path: Path, monkeypatch: pytest.Monkey
     command.main(["--quick", "--work", str(tmp_path)])
     results = Results.load(tmp_path / "length.json")
     assert results.lengths == [256, 512] and results.seeds == [0]
-    assert all(math.isfinite(one.estimate) for one in judged(results))
+    # two lengths and three steps: where the best multiplier is a bound there is no power
+    missing = {one.prediction.name for one in judged(results) if not math.isfinite(one.estimate)}
+    assert missing <= {"best_recall_power_softmax_nope"}
     assert "| predicted |" in capsys.readouterr().out
 
 
