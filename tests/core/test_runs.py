@@ -75,6 +75,7 @@ def test_a_partial_run_is_resumed_by_the_same_work_only(tmp_path: Path) -> None:
     run.release()
     again = begin(tmp_path / "run")
     assert (again.cells / "one.npz").exists() and not list(again.partial.glob(".run-*"))
+    assert (run.record["cells_before"], again.record["cells_before"]) == (0, 1)
     again.release()
     with pytest.raises(
         InputError, match=r"unfinished run of other arguments \(seed: 0 then, 1 now\); give those again"

@@ -106,6 +106,7 @@ class RunFolder:
             "environment": environment(),
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "finished": None,
+            "cells_before": len(list((_partial(out) / "cells").glob("*.npz"))),
             "seconds": None,
             "peak_memory_bytes": None,
             "status": "unfinished",
@@ -126,7 +127,10 @@ class RunFolder:
             dataset.to_zarr(self.partial / "data.zarr", mode="w", consolidated=True, zarr_format=3)
 
     def close_record(self) -> dict[str, Any]:
-        """The finished run.json, with times, memory and status; of a run that was resumed, those of its last part."""
+        """The finished run.json, with times, memory and status.
+
+        Of a run that was resumed they are those of its last part, which found ``cells_before`` cells finished.
+        """
         finished = datetime.datetime.now(datetime.UTC)
         seconds = (finished - datetime.datetime.fromisoformat(self.record["started"])).total_seconds()
         self.record.update(
