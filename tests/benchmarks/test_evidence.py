@@ -351,3 +351,15 @@ def test_sentences_on_rules() -> None:
     assert f"{runs[0]['seconds'] / 60:.0f} in bfloat16" in manual
     calibrated = next(one for one in again["variants"] if one["name"] == "calibrated")
     assert abs(calibrated["against_none"][0] - of[0]["calibrated"]["against_none"][0]) < 0.003
+
+
+def test_sentences_on_what_a_window_takes() -> None:
+    flat = " ".join((PAGE.parent / "rescale.md").read_text(encoding="utf-8").split())
+    windows = kept("windows")
+    assert windows is not None
+    of = {(case, one["n_tokens"]): one for case in windows if ", " in case for one in windows[case]}
+    ratios = [of[f"{dtype}, usual", 32768]["whole_over_behind"] for dtype in ("float32", "bfloat16")]
+    assert f"in {ratios[0]:.2f} of the time in float32, in {ratios[1]:.2f} in bfloat16" in flat
+    kept_blocks, usual = (of[f"bfloat16, {name}", 16384]["behind"][0] for name in ("keeping", "usual"))
+    assert f"takes {kept_blocks / usual:.2f} of its time in bfloat16" in flat
+    assert windows["rounds"] == 1 and "one round" in flat
