@@ -155,9 +155,8 @@ def _advice(data: xr.Dataset) -> str:
     text = f"Recommended: {name} ({words})"
     if name != best:
         level = _among_many(data)
-        change = _told(pair(data, best, name, BEYOND, level)).replace(
-            ")", f", {100 * level:.1f} % for the best of {data.sizes['variant']})"
-        )
+        note = f", {100 * level:.1f} % for the best of {data.sizes['variant']}"
+        change = _told(pair(data, best, name, BEYOND, level), note)
         text += f"; {best} has the least loss, but not beyond doubt: {change} against {name}"
     cost = pair(data, name, "raw", WITHIN)
     if name != "raw" and float(cost.low) > SMALL:
@@ -173,11 +172,11 @@ def _change(data: xr.Dataset, name: str, base: str, bucket: str = BEYOND) -> str
     return _told(pair(data, name, base, bucket))
 
 
-def _told(change: object) -> str:
+def _told(change: object, note: str = "") -> str:
     estimate, low, high = (float(getattr(change, name)) for name in ("estimate", "low", "high"))
     if np.isnan(low):
         return _signed(estimate)
-    return f"{_signed(estimate)} ({_signed(low)} to {_signed(high)})"
+    return f"{_signed(estimate)} ({_signed(low)} to {_signed(high)}{note})"
 
 
 def _signed(value: float) -> str:
