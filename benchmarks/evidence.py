@@ -1,8 +1,9 @@
 """What finished comparisons of `attnlim rescale` and the sweep of one multiplier say about the predictions, and what heads would rather be.
 
 `python -m benchmarks.evidence RUN [RUN ...]` keeps what the page docs/evidence.md needs of the run folders as
-benchmarks/results/rescale.json, in that order, and `--audit RUN` of a run of `attnlim audit --sensitivity` as sensitivity.json;
-without either it only puts the page's tables anew.
+benchmarks/results/rescale.json, in that order, `--again NAME RUN` of one of them once more, in another precision or on another
+processor, as rescale_NAME.json, and `--audit RUN` of a run of `attnlim audit --sensitivity` as sensitivity.json; without any it
+only puts the page's tables anew.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from attnlim.core.ranks import rank_correlation
 from attnlim.core.runs import open_run
 from attnlim.rules.rescale_dataset import BEYOND, WITHIN, pair
 from attnlim.rules.rescale_words import rivals
-from benchmarks.evidence_tables import multiplier_tables, rules_tables, wishes_table
+from benchmarks.evidence_tables import again_table, multiplier_tables, rules_tables, wishes_table
 from benchmarks.judging import Part, rank_interval, vertex
 from benchmarks.machine import RESULTS, write
 from benchmarks.pages import filled
@@ -255,8 +256,28 @@ def kept_tables() -> dict[str, str]:
     if (sensitivity := kept("sensitivity")) is not None:
         tables["wishes"] = wishes_table(sensitivity)
     if (rescaled := kept("rescale")) is not None:
-        tables |= rules_tables(rescaled["runs"], judged_rules(rescaled["runs"]), rescaled["again"])
+        tables |= rules_tables(rescaled["runs"], judged_rules(rescaled["runs"]))
+        if again := once_more(rescaled["runs"]):
+            tables["once more"] = again_table(again)
     return tables
+
+
+def once_more(runs: Sequence[Figures]) -> dict[str, Figures]:
+    """The run that was run more than once and then its repetitions, by precision and processor; empty without any."""
+    found: dict[str, Figures] = {}
+    for path in sorted(RESULTS.glob("rescale_*.json")):
+        again = kept(path.stem) or {}
+        for run in runs:
+            if (run["texts_sha256"], run["target"]) == (again["texts_sha256"], again["target"]):
+                found[f"{run['dtype']}, {_processor('rescale')}"] = run
+        found[f"{again['dtype']}, {_processor(path.stem)}"] = again
+    return found
+
+
+def _processor(name: str) -> str:
+    """Of one result file, without the marks of its maker."""
+    told = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["machine"]["processor"]
+    return " ".join(told.replace("(R)", "").replace("Processor", "").split())
 
 
 def kept(name: str) -> Figures | None:
@@ -272,7 +293,7 @@ def main() -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path)
-    parser.add_argument("--again", type=Path, help="one of the runs once more, in another precision")
+    parser.add_argument("--again", nargs=2, metavar=("NAME", "RUN"), help="one of the runs once more")
     parser.add_argument("--audit", type=Path)
     given = parser.parse_args()
     if given.runs:
@@ -280,8 +301,10 @@ def main() -> None:
         for folder, run in zip(given.runs, runs, strict=True):
             if "rank_with_kappa" not in run.get("slope", {}):
                 parser.error(f"{folder} must be a run with --rule calibrate and --audit; predictions speak of both")
-        again = condensed(*open_run(given.again)) if given.again else None
-        write("rescale", {"runs": runs, "again": again})
+        write("rescale", {"runs": runs})
+    if given.again:
+        name, folder = given.again
+        write(f"rescale_{name}", condensed(*open_run(Path(folder))))
     if given.audit:
         write("sensitivity", wished(*open_run(given.audit)))
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), COMMAND, kept_tables()), encoding="utf-8")

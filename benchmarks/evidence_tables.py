@@ -21,17 +21,14 @@ def multiplier_tables(figures: Figures, parts: Mapping[str, Sequence[Part]]) -> 
     }
 
 
-def rules_tables(
-    runs: Sequence[Figures], parts: Mapping[str, Sequence[Part]], again: Figures | None = None
-) -> dict[str, str]:
-    """Name → Markdown, of comparisons of rules, and of one of them run ``again`` in another precision."""
-    found = {
+def rules_tables(runs: Sequence[Figures], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
+    """Name → Markdown, of comparisons of rules."""
+    return {
         "predictions of rules": predictions_table(RULES, parts, so_far=len({run["target"] for run in runs}) < 2),
         "beyond the trained length": loss_table(runs, "none", "loss", "against_none"),
         "within the trained length": loss_table(runs, "raw", "loss_within", "within_against_raw"),
         "needles": needles_table(runs),
     }
-    return found if again is None else found | {"precision": precision_table(runs, again)}
 
 
 def predictions_table(
@@ -105,13 +102,13 @@ def loss_table(runs: Sequence[Figures], base: str, loss: str, apart: str) -> str
     return "\n".join(lines)
 
 
-def precision_table(runs: Sequence[Figures], again: Figures) -> str:
-    """What a rule differs from none beyond the trained length, in two precisions on the same tokens."""
-    same = next(run for run in runs if (run["texts_sha256"], run["target"]) == (again["texts_sha256"], again["target"]))
-    lines = [f"| nats a token less none | {same['dtype']} | {again['dtype']} |", "|---|---:|---:|"]
-    for one in again["variants"]:
+def again_table(runs: Mapping[str, Figures]) -> str:
+    """What a rule differs from none beyond the trained length, on the same tokens in one run after another; – where a run lacks it."""
+    lines = [f"| nats a token less none | {' | '.join(runs)} |", f"|---|{'---:|' * len(runs)}"]
+    for one in next(iter(runs.values()))["variants"]:
         if one["name"] != "none":
-            cells = (interval(*_variant(run, one["name"])["against_none"]) for run in (same, again))
+            found = [{each["name"]: each for each in run["variants"]}.get(one["name"]) for run in runs.values()]
+            cells = ("–" if each is None else interval(*each["against_none"]) for each in found)
             lines.append(f"| {one['name']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -159,7 +159,7 @@ def half_weight(found: dict[tuple[int, float, int], Arrays], n: int, multipliers
             low, high = largest[k - 1, *head], largest[k, *head]
             crossing[head] = b[k - 1] + (0.5 - low) / (high - low) * (b[k] - b[k - 1])
     below, above = largest[0] >= 0.5, (largest < 0.5).all(axis=0)
-    everywhere = np.where(below, 0.0, np.where(above, np.inf, crossing))
+    everywhere = np.where(below, -np.inf, np.where(above, np.inf, crossing))
     median = float(np.median(everywhere))
     return {
         "n_tokens": n,

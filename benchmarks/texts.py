@@ -15,6 +15,7 @@ from scipy import stats
 
 from attnlim.audit.assemble import POSITION_OCTAVES
 from attnlim.context.phases import LEAST_RANGE, PHASES
+from attnlim.core.ranks import rank_correlation
 from attnlim.core.regression import slope
 from attnlim.core.runs import open_run
 from benchmarks.machine import write
@@ -24,14 +25,18 @@ LEVEL = 0.05
 
 
 def compared(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
-    """Welch's t-test of every head over windows (axis 0), and how well the two texts order the heads."""
+    """Welch's t-test of every head over windows (axis 0), and how well the two texts order the heads.
+
+    Heads without a number in some window, or that read the same in all, have no test and are not counted.
+    """
     p_value = stats.ttest_ind(first, second, axis=0, equal_var=False).pvalue
-    rank = stats.spearmanr(first.mean(axis=0).ravel(), second.mean(axis=0).ravel()).statistic
+    means = [each.mean(axis=0) for each in (first, second)]
+    known = np.isfinite(means).all(axis=0)
     return {
-        "heads_that_differ": float((p_value < LEVEL).mean()),
-        "rank_correlation": float(rank),
-        "median_first": float(np.median(first.mean(axis=0))),
-        "median_second": float(np.median(second.mean(axis=0))),
+        "heads_that_differ": float((p_value[np.isfinite(p_value)] < LEVEL).mean()),
+        "rank_correlation": rank_correlation(*means),
+        "median_first": float(np.median(means[0][known])),
+        "median_second": float(np.median(means[1][known])),
     }
 
 

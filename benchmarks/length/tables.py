@@ -40,7 +40,7 @@ def predictions_table(results: Results) -> str:
     lines = ["| predicted | range | measured | 95 % interval | verdict |", "|---|---:|---:|---:|---|"]
     for one in judged(results):
         expected = _range(one.prediction.low, one.prediction.high)
-        measured = f"{_side(one.low, one.high)}{_number(one.estimate)} | {_number(one.low)} … {_number(one.high)}"
+        measured = f"{_bound(one.low == -math.inf, one.high == math.inf)}{_number(one.estimate)} | {_number(one.low)} … {_number(one.high)}"
         if math.isnan(one.estimate):
             measured = "no seed without a bound | –"
         lines.append(f"| {one.prediction.says} | {expected} | {measured} | {one.verdict} |")
@@ -96,13 +96,15 @@ def best_table(results: Results) -> str:
 def _best_told(results: Results, quantity: str, parametrisation: str, arm: str, n: int) -> str:
     """The mean over seeds, with ≥ or ≤ where the best one of some seed is the largest or smallest that was read."""
     found = best(results, quantity, parametrisation, arm, n)
-    side = "≥ " if (found.side > 0).any() else "≤ " if (found.side < 0).any() else ""
+    side = _bound(bool((found.side < 0).any()), bool((found.side > 0).any()))
     return f"{side}{float(found.multiplier.mean()):.2f}"
 
 
-def _side(low: float, high: float) -> str:
-    """What an open interval says of its estimate."""
-    return "≥ " if high == math.inf else "≤ " if low == -math.inf else ""
+def _bound(below: bool, above: bool) -> str:
+    """What stands in front of a number when the true one may lie ``below`` it, or ``above``."""
+    if below and above:
+        raise ValueError("open on both sides, a number bounds nothing")
+    return "≥ " if above else "≤ " if below else ""
 
 
 def tokens_table(results: Results) -> str:

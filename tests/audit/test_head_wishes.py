@@ -18,6 +18,7 @@ from attnlim.core.checks import InputError
 from attnlim.core.intervals import jackknife_mean
 from attnlim.models import Text, cut_windows, read_text
 from attnlim.rules import sensitivity
+from attnlim.rules.rescale_plan import check_rescalable
 
 TEXT = Text("letters", read_text(None).content[:20_000])
 SMALL: dict[str, Any] = {"contexts": (32, 64), "n_windows": 3, "n_rows": 16}
@@ -130,3 +131,15 @@ def test_tables(both: tuple[xr.Dataset, xr.Dataset]) -> None:
 def test_refusals(of: Any, match: str, tiny: Any, tokenizer: Any) -> None:
     with pytest.raises(InputError, match=match):
         audit(of(tiny), tokenizer, TEXT, **SMALL, sensitivity=True)
+
+
+def test_rescale_is_not_advised_where_it_refuses(tiny: Any, tokenizer: Any) -> None:
+    for kind, reason in (("gpt2", "learned positions"), ("gpt-oss", "scales its logits already"), ("llama", "")):
+        model = tiny(kind)
+        found = audit(model, tokenizer, TEXT, (32, 64), n_windows=1, n_rows=8, sensitivity=True)
+        told = found.dataset.attrs["not_to_rescale"]
+        assert reason in told and bool(told) == bool(reason)
+        if reason:
+            with pytest.raises(InputError) as refused:
+                check_rescalable(model, "")
+            assert told == str(refused.value)

@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 from tests.audit.test_wording import N_HEADS, N_LAYERS, audit_dataset
 
-from attnlim.audit.wish_wording import wish_counts, wishes
+from attnlim.audit.wish_wording import sum_of_sizes, wish_counts, wishes
 from attnlim.audit.wording import verdict
+from attnlim.core.intervals import jackknife_mean
 
 SHAPE = (2, N_LAYERS, N_HEADS)
 
@@ -130,3 +131,17 @@ def test_what_to_try_next() -> None:
     assert "--target 16384" in verdict(data)  # twice the longest context
     data.attrs["not_to_rescale"] = "TinyForCausalLM has learned positions (wpe)"
     assert "attnlim rescale" not in verdict(data)
+
+
+def test_what_sizes_add_up_to_by_chance() -> None:
+    """Of heads that want nothing the sum of sizes is what chance gives, however few windows there are."""
+    rng = np.random.default_rng(0)
+    for n_windows in (2, 4, 9):
+        found = jackknife_mean(rng.normal(size=(n_windows, 40_000)))
+        data = xr.Dataset(
+            {"sensitivity": ("head", found.estimate), "sensitivity_se": ("head", found.standard_error)},
+            attrs={"n_windows": n_windows},
+        )
+        alone, chance = sum_of_sizes(data)
+        # both have a relative standard error of at most 0.756/√40000 = 0.004
+        assert abs(alone / chance - 1) < 0.02

@@ -22,7 +22,14 @@ from benchmarks.evidence import (
     kept_tables,
     wished,
 )
-from benchmarks.evidence_tables import half_weight_table, interval, multiplier_tables, rules_tables, wishes_table
+from benchmarks.evidence_tables import (
+    again_table,
+    half_weight_table,
+    interval,
+    multiplier_tables,
+    rules_tables,
+    wishes_table,
+)
 from benchmarks.judging import Part, together
 from benchmarks.pages import filled
 from benchmarks.predictions import MULTIPLIER, RULES
@@ -136,6 +143,18 @@ def test_half_weight_is_between_multipliers(multiplier: dict[str, Any]) -> None:
     assert f"{found['median']:.2f} |" in half_weight_table(multiplier)
 
 
+def test_heads_below_the_range_rank_first() -> None:
+    cells = made_up_cells()
+    for (n, b, w), found in cells.items():
+        # of four heads two have half their weight on one key at every multiplier, two never
+        weights = np.array([[0.9, 0.9], [0.1, 0.1 * b]])
+        cells[n, b, w] = {**found, "largest_weight": weights}
+    found = sweep.half_weight(cells, 512, MULTIPLIERS)
+    assert (found["below_range"], found["above_range"], found["median"]) == (2, 2, None)
+    cells = {key: {**one, "largest_weight": np.array([[0.9, 0.4 * key[1]]])} for key, one in cells.items()}
+    assert sweep.half_weight(cells, 512, MULTIPLIERS)["median"] is None  # one is below the range, whatever the other
+
+
 def test_tables_hold_every_variant(runs: list[dict[str, Any]], multiplier: dict[str, Any]) -> None:
     tables = rules_tables(runs, judged_rules(runs))
     names = [one["name"] for one in runs[0]["variants"]]
@@ -162,9 +181,10 @@ def test_tables_hold_every_variant(runs: list[dict[str, Any]], multiplier: dict[
     again = {**json.loads(json.dumps(runs[0])), "dtype": "bfloat16"}
     again["variants"] = again["variants"][:3]
     again["variants"][2]["against_none"] = [-0.5, -0.75, -0.25]
-    table = rules_tables(runs, judged_rules(runs), again)["precision"].splitlines()
-    assert table[0] == "| nats a token less none | float32 | bfloat16 |" and len(table) == 4
+    table = again_table({"float32": runs[0], "bfloat16": again}).splitlines()
+    assert table[0] == "| nats a token less none | float32 | bfloat16 |" and len(table) == 1 + len(names)
     assert table[3] == f"| yarn | {interval(*runs[0]['variants'][2]['against_none'])} | −0.500 (−0.750 to −0.250) |"
+    assert table[4] == f"| longrope | {interval(*runs[0]['variants'][3]['against_none'])} | – |"
     tables = multiplier_tables(multiplier, judged_multiplier(multiplier))
     assert len(tables["one multiplier"].splitlines()) == 2 + len(CONTEXTS) * len(MULTIPLIERS)
 
@@ -180,7 +200,7 @@ def test_wishes_are_counted_by_context() -> None:
         "by_chance"
     ] == pytest.approx(1.2)
     assert last["apart"] == pytest.approx(0.031 + 4 * 0.049 + 19 * 0.001)
-    assert last["apart_by_chance"] == pytest.approx(24 * math.sqrt(2 / math.pi) * 0.01 / 3.18)
+    assert last["apart_by_chance"] == pytest.approx(24 * math.sqrt(2 / math.pi) * 0.01 / 3.18 / 0.9213177)  # c4 of four
     assert (
         wishes_table(figures)
         .splitlines()[-1]
@@ -249,12 +269,15 @@ def test_sentences_on_wishes() -> None:
         f"at {last['n_tokens']} tokens {last['sharper']} would rather be sharper and {last['softer']} softer, "
         f"where about {last['by_chance']:.0f} would be called either by chance" in flat
     )
-    assert 2.8 < last["apart"] / last["apart_by_chance"] < 3.2 and "three times what chance gives" in flat
-    first = found["contexts"][0]
-    assert f"({first['apart'] / first['apart_by_chance']:.1f} times at {first['n_tokens']})" in flat
+    first, ratios = found["contexts"][0], [one["apart"] / one["apart_by_chance"] for one in found["contexts"]]
+    assert f"{ratios[-1]:.1f} times what chance gives ({ratios[0]:.1f} times at {first['n_tokens']})" in flat
     assert last["rank_with_kappa"] > 0.1 and "heads with a larger κ would rather be *softer*" in flat
     assert last["together"][1] < 0 < last["together"][2] and "changes nothing that these windows can tell" in flat
     assert max(abs(last[f"rank_with_{name}"]) for name in ("kappa", "b_c")) < 0.3 and "say little of its wish" in flat
+
+
+def _against_none(run: dict[str, Any], name: str) -> float:
+    return float(next(each["against_none"][0] for each in run["variants"] if each["name"] == name))
 
 
 def test_sentences_on_rules() -> None:
@@ -346,7 +369,24 @@ def test_sentences_on_rules() -> None:
     assert middle("critical", 0) == middle("critical", 1)  # told once for twice the length
     assert sum(of[2]["calibrated"]["found"].values()) == found(of[2])[0] < found(of[2])[1]  # "finds fewest"
     assert all(run["recommended"] == "calibrated" for run in runs)
-    again = rescaled["again"]
+    again, amd = kept("rescale_float32"), kept("rescale_amd")
+    assert again is not None and amd is not None
+    gib = amd["peak_memory_bytes"] / 2**30
+    assert f"that run took {amd['seconds'] / 60:.0f} minutes and {gib:.1f} GiB on two cores" in flat
+    assert amd["recommended"] == again["recommended"] == "calibrated"
+    three = [runs[0], again, amd]
+    moved = [
+        abs(_against_none(one, variant["name"]) - variant["against_none"][0])
+        for one, other in itertools.combinations(three, 2)
+        for variant in other["variants"]
+        if variant["name"] in {each["name"] for each in one["variants"]}
+    ]
+    assert f"moves by more than {math.ceil(1e4 * max(moved)) / 1e4:.4f} nats" in flat
+    alike = min(
+        rank_correlation(one["slope"]["by_head"], other["slope"]["by_head"])
+        for one, other in itertools.combinations(three, 2)
+    )
+    assert f"a rank correlation of at least {math.floor(1000 * alike) / 1000:.3f}" in flat
     assert f"[took {again['seconds'] / 60:.0f} minutes](evidence.md#rules) on two cores in float32" in manual
     assert f"{runs[0]['seconds'] / 60:.0f} in bfloat16" in manual
     calibrated = next(one for one in again["variants"] if one["name"] == "calibrated")

@@ -24,10 +24,10 @@ from attnlim.core.seeds import generator
 from attnlim.models.forward_cost import forward_cost
 from attnlim.models.loading import fingerprint, trained_length
 from attnlim.models.text import Text, Windows, cut_windows, read_text
-from attnlim.rules.attaching import attached_rule, check_unscaled
+from attnlim.rules.attaching import attached_rule
 from attnlim.rules.reading import read
 from attnlim.rules.reading_words import applied
-from attnlim.rules.stretching import check_stretchable
+from attnlim.rules.rescale_plan import check_rescalable
 
 # what is known of a model comes from a forward of this many tokens
 ANATOMY_TOKENS = 8
@@ -223,7 +223,7 @@ def make_plan(
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "device": str(next(model.parameters()).device),
         "applied": _applied(model, sizes[-1]),
-        "not_to_rescale": _not_to_rescale(model),
+        "not_to_rescale": _not_to_rescale(model, name) if sensitivity else "",
     }
     return Plan(model, windows, sizes, n_rows, seed, k_min, margins, parts, attributes, sensitivity)
 
@@ -280,13 +280,10 @@ def _applied(model: Any, context: int) -> str:
     return told if rule is None else f"{told} The rule {rule.name!r} is attached on top of it."
 
 
-def _not_to_rescale(model: Any) -> str:
+def _not_to_rescale(model: Any, name: str) -> str:
     """Why `attnlim rescale` would refuse the model; empty where it takes it."""
-    if trained_length(model) is None:
-        return "its trained length is not known"
     try:
-        check_stretchable(model)
-        check_unscaled(model, "")
+        check_rescalable(model, name)
     except InputError as reason:
         return str(reason)
     return ""

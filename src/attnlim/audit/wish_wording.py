@@ -33,8 +33,11 @@ def wish_counts(dataset: xr.Dataset, context: int) -> dict[str, int]:
 
 def sum_of_sizes(at: xr.Dataset) -> tuple[float, float]:
     """Absolute sensitivities of one context added up over heads, nats, and what they would come to if every true one were 0."""
-    # the mean absolute value of a normal error is √(2/π) of its standard deviation
-    chance = math.sqrt(2 / math.pi) * float(at["sensitivity_se"].sum())
+    n = int(at.attrs["n_windows"])
+    # a standard error from n windows is too small on average by the factor c4 of control charts; the mean absolute value of a
+    # normal error is √(2/π) of its standard deviation
+    c4 = math.sqrt(2 / (n - 1)) * math.exp(math.lgamma(n / 2) - math.lgamma((n - 1) / 2)) if n > 1 else math.nan
+    chance = math.sqrt(2 / math.pi) * float(at["sensitivity_se"].sum()) / c4
     return float(np.abs(at["sensitivity"]).sum()), chance
 
 

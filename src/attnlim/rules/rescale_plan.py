@@ -216,6 +216,22 @@ def step_name(turn: int, radius: float) -> str:
     return f"round {turn + 1}, step × {radius:g}"
 
 
+def check_rescalable(model: Any, name: str) -> int:
+    """The trained length of a model whose rules can be compared beyond it.
+
+    Raises:
+        InputError: no trained length, positions that cannot be stretched, no cache to read on from, or a config that scales
+            its logits already.
+    """
+    trained = trained_length(model)
+    if trained is None:
+        raise InputError(f"{name}: its config names no trained length, so there is nothing to rescale from")
+    check_stretchable(model)
+    check_unscaled(model, "rescale compares rules on plain logits, give the checkpoint without it")
+    check_reads_on(model)
+    return trained
+
+
 def make_plan(
     loaded: LoadedModel,
     texts: Sequence[Text],
@@ -242,17 +258,12 @@ def make_plan(
 
     Raises:
         InputError: a target that is not beyond the trained length, a text too short for the sets, an unknown rule, the critical
-            rule without an audit, a model without a trained length, whose positions cannot be stretched or whose config scales
-            its logits already.
+            rule without an audit, a model without a trained length, whose positions cannot be stretched, that cannot go on
+            from a cache or whose config scales its logits already.
     """
     shared: Per = one_of("--per", per, PER)
     model = loaded.model.eval()
-    trained = trained_length(model)
-    if trained is None:
-        raise InputError(f"{loaded.name}: its config names no trained length, so there is nothing to rescale from")
-    check_stretchable(model)
-    check_reads_on(model)
-    check_unscaled(model, "rescale compares rules on plain logits, give the checkpoint without it")
+    trained = check_rescalable(model, loaded.name)
     config = model.config.get_text_config()
     heads = {} if audit is None else heads_of(audit, config.num_hidden_layers, config.num_attention_heads)
     powers = heads.get("critical_exponent")
