@@ -160,14 +160,14 @@ def half_weight(found: dict[tuple[int, float, int], Arrays], n: int, multipliers
             crossing[head] = b[k - 1] + (0.5 - low) / (high - low) * (b[k] - b[k - 1])
     below, above = largest[0] >= 0.5, (largest < 0.5).all(axis=0)
     everywhere = np.where(below, -np.inf, np.where(above, np.inf, crossing))
-    median = float(np.median(everywhere))
+    middle = np.sort(everywhere, axis=None)[[(everywhere.size - 1) // 2, everywhere.size // 2]]
     return {
         "n_tokens": n,
         "heads": crossing.size,
         "below_range": int(below.sum()),
         "above_range": int(above.sum()),
         "inside": int(np.isfinite(crossing).sum()),
-        "median": median if b[0] <= median <= b[-1] else None,
+        "median": float(middle.mean()) if np.isfinite(middle).all() else None,
     }
 
 

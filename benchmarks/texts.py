@@ -29,11 +29,12 @@ def compared(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
 
     Heads without a number in some window, or that read the same in all, have no test and are not counted.
     """
-    p_value = stats.ttest_ind(first, second, axis=0, equal_var=False).pvalue
     means = [each.mean(axis=0) for each in (first, second)]
     known = np.isfinite(means).all(axis=0)
+    tested = known & (np.ptp(first, axis=0) + np.ptp(second, axis=0) > 0)
+    p_value = stats.ttest_ind(first[:, tested], second[:, tested], axis=0, equal_var=False).pvalue
     return {
-        "heads_that_differ": float((p_value[np.isfinite(p_value)] < LEVEL).mean()),
+        "heads_that_differ": float((p_value < LEVEL).mean()),
         "rank_correlation": rank_correlation(*means),
         "median_first": float(np.median(means[0][known])),
         "median_second": float(np.median(means[1][known])),

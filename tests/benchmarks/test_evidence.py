@@ -33,6 +33,7 @@ from benchmarks.evidence_tables import (
 from benchmarks.judging import Part, together
 from benchmarks.pages import filled
 from benchmarks.predictions import MULTIPLIER, RULES
+from benchmarks.windows import ANSWER
 from tests.audit.test_wish_wording import move, wishing
 from tests.report.synthetic_rescale import rescale_dataset
 from tests.script_modules import script_module
@@ -204,7 +205,7 @@ def test_wishes_are_counted_by_context() -> None:
     assert (
         wishes_table(figures)
         .splitlines()[-1]
-        .startswith("| 8192 | 1 | 4 | 19 | 1 | −0.0240 (−0.0740 to +0.0260) | 0.25 | 0.06 | ")
+        .startswith("| 8192 | 1 | 4 | 19 | 1 | −0.0240 (−0.0740 to +0.0260) | 0.25 | 0.07 | ")
     )
 
 
@@ -403,3 +404,17 @@ def test_sentences_on_what_a_window_takes() -> None:
     kept_blocks, usual = (of[f"bfloat16, {name}", 16384]["behind"][0] for name in ("keeping", "usual"))
     assert f"takes {kept_blocks / usual:.2f} of its time in bfloat16" in flat
     assert windows["rounds"] == 1 and "one round" in flat
+    other = kept("windows_amd")
+    assert other is not None
+    as_it_is, answered = (
+        [other[f"{dtype}, {setting}"][0]["whole"][0] for dtype in ("float32", "bfloat16")]
+        for setting in ("usual", "answered")
+    )
+    assert f"took {as_it_is[0]:.0f} s in float32 and {as_it_is[1]:.0f} s in bfloat16 as it is" in flat
+    assert f"{answered[0]:.0f} s and {answered[1]:.0f} s with this answer preloaded" in flat
+    run = kept("rescale_amd")
+    assert run is not None and f"the comparison above {run['seconds'] / 60:.0f} minutes in bfloat16" in flat
+    # a comparison is some 65 windows' time: what is expected where it was not run
+    assert all(whole / answered[1] * run["seconds"] > 90 * 60 for whole in as_it_is)
+    manual = (PAGE.parent / "rescale.md").read_text(encoding="utf-8")
+    assert ANSWER in manual
