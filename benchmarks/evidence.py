@@ -264,20 +264,21 @@ def kept_tables() -> dict[str, str]:
 
 def once_more(runs: Sequence[Figures]) -> dict[str, Figures]:
     """The run that was run more than once and then its repetitions, by precision and processor; empty without any."""
-    found: dict[str, Figures] = {}
-    for path in sorted(RESULTS.glob("rescale_*.json")):
-        again = kept(path.stem) or {}
-        for run in runs:
-            if (run["texts_sha256"], run["target"]) == (again["texts_sha256"], again["target"]):
-                found[f"{run['dtype']}, {_processor('rescale')}"] = run
-        found[f"{again['dtype']}, {_processor(path.stem)}"] = again
-    return found
+    again = [_result(path) for path in sorted(RESULTS.glob("rescale_*.json"))]
+    if not again:
+        return {}
+    one = again[0]["figures"]
+    first = next(run for run in runs if (run["texts_sha256"], run["target"]) == (one["texts_sha256"], one["target"]))
+    first_machine = _result(RESULTS / "rescale.json")["machine"]
+    return {
+        f"{result['figures']['dtype']}, {_processor(result['machine'])}": result["figures"]
+        for result in ({"figures": first, "machine": first_machine}, *again)
+    }
 
 
-def _processor(name: str) -> str:
-    """Of one result file, without the marks of its maker."""
-    told = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["machine"]["processor"]
-    return " ".join(told.replace("(R)", "").replace("Processor", "").split())
+def _processor(machine: Figures) -> str:
+    """Without the marks of its maker."""
+    return " ".join(machine["processor"].replace("(R)", "").replace("Processor", "").split())
 
 
 def kept(name: str) -> Figures | None:
@@ -285,7 +286,12 @@ def kept(name: str) -> Figures | None:
     path = RESULTS / f"{name}.json"
     if not path.exists():
         return None
-    found: Figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    found: Figures = _result(path)["figures"]
+    return found
+
+
+def _result(path: Path) -> Figures:
+    found: Figures = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 

@@ -105,11 +105,10 @@ def loss_table(runs: Sequence[Figures], base: str, loss: str, apart: str) -> str
 def again_table(runs: Mapping[str, Figures]) -> str:
     """What a rule differs from none beyond the trained length, on the same tokens in one run after another; – where a run lacks it."""
     lines = [f"| nats a token less none | {' | '.join(runs)} |", f"|---|{'---:|' * len(runs)}"]
-    for one in next(iter(runs.values()))["variants"]:
-        if one["name"] != "none":
-            found = [{each["name"]: each for each in run["variants"]}.get(one["name"]) for run in runs.values()]
-            cells = ("–" if each is None else interval(*each["against_none"]) for each in found)
-            lines.append(f"| {one['name']} | {' | '.join(cells)} |")
+    columns = [{one["name"]: interval(*one["against_none"]) for one in run["variants"]} for run in runs.values()]
+    for name in columns[0]:
+        if name != "none":
+            lines.append(f"| {name} | {' | '.join(column.get(name, '–') for column in columns)} |")
     return "\n".join(lines)
 
 
