@@ -9,6 +9,7 @@ import torch
 
 from attnlim.core.checks import InputError
 from attnlim.models.prefilling import check_reads_on, prefill
+from attnlim.rules.rescale_plan import check_rescalable
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -64,3 +65,5 @@ def test_a_model_without_a_cache_of_its_kind_is_refused_at_once(monkeypatch: pyt
     monkeypatch.setattr(model.model, "forward", forward)
     with pytest.raises(InputError, match="does not read on behind a cache of transformers .*conv_states'.; a newer"):
         check_reads_on(model)
+    with pytest.raises(InputError, match="does not read on behind a cache"):
+        check_rescalable(model, "tiny")  # rescale asks before anything is spent, and so does the audit's advice
